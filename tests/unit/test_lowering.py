@@ -101,6 +101,27 @@ def test_an_index_is_compared_once_where_a_guard_proves_it_and_again_where_none_
     assert sum(one in ORDERS for one in found) == comparisons
 
 
+@pytest.mark.parametrize("features", [frozenset(), frozenset({"storageBuffer8BitAccess", "storageBuffer16BitAccess"})])
+@pytest.mark.parametrize(
+    ("element", "count", "checks"),
+    [
+        (DataType.U8, 256, 1),
+        (DataType.U8, 255, 2),
+        (DataType.I8, 256, 2),
+        (DataType.U16, 65_536, 1),
+        (DataType.U16, 65_535, 2),
+        (DataType.I16, 65_536, 2),
+    ],
+)
+def test_a_small_element_is_an_index_without_a_check_where_every_value_is_in_range(
+    lower: Lower, features: frozenset[str], element: DataType, count: int, checks: int
+) -> None:
+    small, counts = BufferDecl.read("small", 0, element), BufferDecl.read_write("counts", 1, DataType.U32).with_count(count)
+    add = let("old", atomic(AtomicOp.ADD, counts, cast(DataType.U32, load(small, INDEX)), u32(1)))
+    made = lower(Program.wrapped([small, counts], (64, 1, 1), [add]), (), LoweringTarget(features))
+    assert len(made.checked) == checks  # that of the load is one
+
+
 def test_equal_expressions_are_emitted_once_until_something_is_written(lower: Lower) -> None:
     value = load(OPEN, INDEX) * 3
     found = instructions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from spirv_machine import decoded
 
 from vyre_driver.ir import (
     AtomicOp,
@@ -23,8 +24,11 @@ from vyre_driver.ir import (
     u32,
 )
 from vyre_driver.lowering.emit.zeroing import read_before_written
+from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
+    from conftest import Lower
+
     from vyre_driver.ir.nodes import Node
 
 OUT, TILE = BufferDecl.read_write("out", 0, DataType.U32), BufferDecl.workgroup("tile", 64, DataType.U32)
@@ -60,3 +64,13 @@ def test_a_tile_of_two_axes_is_filled_by_place_and_width_and_no_other() -> None:
 
     cases = [((8, 8, 1), 8, 64), ((8, 8, 1), 9, 64), ((8, 8, 1), 8, 72), ((4, 8, 2), 4, 64), ((16, 4, 1), 16, 64)]
     assert [early(*one) for one in cases] == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("size", "loops"), [((64, 1, 1), 0), ((8, 8, 1), 0), ((4, 4, 4), 0), ((63, 1, 1), 1), ((8, 4, 1), 1), ((65, 1, 1), 1)]
+)
+def test_memory_with_an_element_for_each_invocation_is_zeroed_without_a_loop(
+    lower: Lower, size: tuple[int, int, int], loops: int
+) -> None:
+    code = decoded(lower(Program.wrapped([OUT, TILE], size, [READ])).code)
+    assert (sum(opcode == Ins.LoopMerge for opcode, _ in code), Ins.ControlBarrier in dict(code)) == (loops, True)

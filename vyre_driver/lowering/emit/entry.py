@@ -6,6 +6,7 @@ Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (Workgroup
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
@@ -145,9 +146,12 @@ class _Emitter:
         if not early:
             return
         own = self._expressions.builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
-        x, y, z = self._size
-        step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
         for buffer in (one for one in shared if one.name in early):
+            if buffer.count == math.prod(self._program.workgroup_size):
+                self._memory.clear(buffer, own)
+                continue
+            x, y, z = self._size
+            step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
             with counting(code, own, code.const(buffer.count), step) as (index, _):
                 self._memory.clear(buffer, index)
         self._memory.barrier()

@@ -217,16 +217,22 @@ def wide_product(code: Code, left: int, right: int) -> tuple[int, int]:
 
 def extended(code: Code, opcode: int, left: int, right: int) -> tuple[int, int]:
     """Return the two u32 that extended arithmetic gives: the lower word, and the upper, or what is carried."""
+    low, high = code.words_of(_extended(code, opcode, left, right))
+    return low, high
+
+
+def _extended(code: Code, opcode: int, left: int, right: int) -> int:
+    """Return both words as a structure."""
     pair = code.recall("pair of u32")
     if pair is None:
         pair = code.keep("pair of u32", code.module.struct_type(code.u32, code.u32))
-    low, high = code.words_of(code.op(opcode, pair, left, right))
-    return low, high
+    return code.op(opcode, pair, left, right)
 
 
 def mul_high(code: Code, left: int, right: int) -> int:
     """Return the high word of a product of u32."""
-    return code.remember(("upper word", left, right), wide_product(code, left, right)[1])
+    upper = code.op(Ins.CompositeExtract, code.u32, _extended(code, Ins.UMulExtended, left, right), 1)
+    return code.remember(("upper word", left, right), upper)
 
 
 def abs_diff(code: Code, left: int, right: int) -> int:

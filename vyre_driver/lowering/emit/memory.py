@@ -58,7 +58,10 @@ class Memory:
         safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
         result = self._read(buffer, kind, safe)
         if inside is not None:
+            most = code.range_of(result)[1]
             result = code.select(kind.form, inside, result, code.zero(kind.form))
+            if kind.form is Form.U32:
+                code.narrow(result, 0, most)
         if buffer.canonical:
             code.normal(result)
         return Value(code.remember(key, result), kind)
@@ -129,7 +132,9 @@ class Memory:
         if kind.form is Form.F32 and buffer.element == code.u32:
             return floats.of_bits(code, result)
         if kind.bits < 32 and not buffer.is_shared:
-            return code.op(Ins.SConvert, code.i32, result) if kind.signed else code.op(Ins.UConvert, code.u32, result)
+            if kind.signed:
+                return code.op(Ins.SConvert, code.i32, result)
+            return code.narrow(code.op(Ins.UConvert, code.u32, result), 0, (1 << kind.bits) - 1)
         return result
 
     def _write(self, buffer: BufferVariable, index: int, value: Value) -> None:
@@ -163,6 +168,7 @@ class Memory:
         else:
             result = code.result(Ins.Load, code.u32, place)
         low = code.op(Ins.BitFieldUExtract, code.u32, result, first, code.const(kind.bits))
+        code.narrow(low, 0, (1 << kind.bits) - 1)
         return sign_extended(code, low, kind.bits) if kind.signed else low
 
     def _pack(self, buffer: BufferVariable, kind: Kind, index: int, value: int) -> None:

@@ -67,7 +67,7 @@ BLUR = """kernel blur
     line 4: x[i, j + k]: nothing proves j + k < x.shape[1]
     line 4: w[k + R]: nothing proves k + R < len(w)
     line 5: y[i, j]: nothing proves that the shape of y fits its buffer
-  20 of 8,192 statements; floats device, bounds checked"""
+  19 of 8,192 statements; floats device, bounds checked"""
 
 
 def _relative(text: str, function) -> str:

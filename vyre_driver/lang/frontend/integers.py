@@ -39,13 +39,34 @@ def add(left: Number, right: Number) -> Number:
     if right.low == right.high == 0:
         return left
     bounds = left.low + right.low, left.high + right.high
-    inner = left.expr
-    if isinstance(right.expr, LitU32) and isinstance(inner, Binary) and inner.op is BinOp.ADD:
+    if isinstance(right.expr, LitU32):
+        step, rest = _step(left)
+        if step:
+            step = step + right.expr.value & U32_MAX
+            return whole(left.type, Binary(BinOp.ADD, rest, LitU32(step)) if step else rest, *bounds)
+    else:
+        for one, other in ((right, left), (left, right)):
+            step, rest = _step(one)
+            by = step - (U32_MAX + 1) * (one.type is i32 and step > i32.bounds[1])
+            if step and _fits(left.type, bounds[0] - by, bounds[1] - by):  # then the literal may go up into what is added next
+                parts = (rest, other.expr) if one is left else (other.expr, rest)
+                return whole(left.type, Binary(BinOp.ADD, Binary(BinOp.ADD, *parts), LitU32(step)), *bounds)
+    return whole(left.type, Binary(BinOp.ADD, left.expr, right.expr), *bounds)
+
+
+def _step(number: Number) -> tuple[int, Expr]:
+    """Return the literal in a sum, and what it is added to; 0 and the number itself where it is none."""
+    inner = number.expr
+    if isinstance(inner, Binary) and inner.op is BinOp.ADD:
         for literal_part, rest in ((inner.left, inner.right), (inner.right, inner.left)):
             if isinstance(literal_part, LitU32):
-                step = literal_part.value + right.expr.value & U32_MAX
-                return whole(left.type, Binary(BinOp.ADD, rest, LitU32(step)) if step else rest, *bounds)
-    return whole(left.type, Binary(BinOp.ADD, left.expr, right.expr), *bounds)
+                return literal_part.value, rest
+    return 0, inner
+
+
+def _fits(scalar: ScalarType, low: int, high: int) -> bool:
+    least, most = scalar.bounds
+    return least <= low <= high <= most
 
 
 def subtract(left: Number, right: Number) -> Number:

@@ -10,18 +10,18 @@ import ast
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.ir.arithmetic import Binary, LitU32, Var
-from vyre_driver.ir.expressions import Select
+from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.loop_ends import is_steady
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.frontend.branches import guarded, still_going
-from vyre_driver.lang.frontend.comparisons import alike_or_typed, condition
-from vyre_driver.lang.frontend.conversions import bits_as_i32, typed
+from vyre_driver.lang.frontend.comparisons import condition
+from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.draft import Plain, has_return
 from vyre_driver.lang.frontend.frames import FALLS, Exit, Flow, LoopFrame
 from vyre_driver.lang.frontend.merging import give, is_placed, settled
 from vyre_driver.lang.frontend.names import is_shadowing, uncallable
+from vyre_driver.lang.frontend.ranges import bounds_of, count, is_counted_as_it_is
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import (
     Array,
@@ -32,12 +32,8 @@ from vyre_driver.lang.frontend.values import (
     Number,
     Tuple,
     is_like,
-    is_literal,
-    is_signed,
-    variable,
 )
 from vyre_driver.lang.source.scan import jumps_within, stored_names
-from vyre_driver.lang.types import WORDS, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -291,81 +287,22 @@ def _under(t: Translation, tests: list[Expr], body: Body) -> Body:
 
 def _range(t: Translation, node: ast.For, bounds: Sequence[Value]) -> Flow:
     """Translate ``for k in range(...)``: bounds and step are taken once, and the variable may be assigned without effect."""
-    start, stop, step = _bounds(t, node, bounds)
+    start, stop, step = bounds_of(t, node, bounds)
     if not isinstance(node.target, ast.Name):
         raise t.unknown(node.target, "the variable of a range is one name", "unpack it in the loop")
     name = node.target.id
-    is_plain = step == 1 and not is_signed(start) and not is_signed(stop)
     start, stop = (t.draft.hold(t.draft.shallow(one), "bound") for one in (start, stop))
-    first, last, at = (start.expr, stop.expr, None) if is_plain else (LitU32(0), _turns(start, stop, step), start)
     loop = _Loop(t, node)
-    counter = t.draft.fresh(name if is_plain else "turn")
-    value = _counted(counter, start, stop) if at is None else _stepped(counter, start, stop, step)
+    counted = count(start, stop, step, t.draft.fresh(name if is_counted_as_it_is(start, step) else "turn"))
 
     def begin() -> None:
-        held = value if at is None else t.draft.let(name, value)
+        held = counted.value if counted.is_cheap else t.draft.let(name, counted.value)
         if step == 1:
             t.draft.facts.know_below(held, stop)
         t.frame.names[name] = held
 
     flow = loop.turn(node.body, begin)
-    t.draft.add_loop(counter, first, last, _under(t, loop.conditions(flow), loop.body))
+    t.draft.add_loop(counted.variable, counted.first, counted.last, _under(t, loop.conditions(flow), loop.body))
     end = loop.end(flow)
     t.frame.names[name] = Missing(f"the loop in line {node.lineno} may run no turn")
     return end
-
-
-def _bounds(t: Translation, node: ast.For, bounds: Sequence[Value]) -> tuple[Number, Number, int]:
-    """Return start, stop and step of a range."""
-    values = list(bounds)
-    if len(values) == 1:
-        values.insert(0, Constant(0))
-    if not 2 <= len(values) <= 3:
-        raise t.mistyped(
-            node.iter, f"range takes 1 to 3 arguments, and got {len(bounds)}", "give a stop, or start, stop and step"
-        )
-    step = values[2] if len(values) == 3 else Constant(1)
-    if not isinstance(step, Constant) or not isinstance(step.value, int):
-        raise t.mistyped(node.iter, "the step of range must be constant", "use a while statement")
-    if step.value == 0:
-        raise t.mistyped(node.iter, "range with a step of 0", "use another step")
-    start, stop = alike_or_typed(t, values[0], values[1], node.iter, "range")
-    if start.type not in WORDS:
-        raise t.mistyped(node.iter, f"a bound of range is {start.type}", "convert it with i32(...)")
-    facts = t.draft.facts
-    return facts.refined(start), facts.refined(stop), step.value
-
-
-def _counted(counter: str, start: Number, stop: Number) -> Number:
-    """Return the variable of a loop that counts from start to stop by 1."""
-    return variable(counter, stop.type, (start.low, max(stop.high - 1, start.low)))
-
-
-def _turns(start: Number, stop: Number, step: int) -> Expr:
-    """Return how many turns a range has that is not counted as it is."""
-    low, high = (start, stop) if step > 0 else (stop, start)
-    if is_literal(low) and is_literal(high):
-        return LitU32(len(range(start.low, stop.low, step)))
-    distance = Binary(BinOp.SUB, high.expr, low.expr)
-    by = abs(step)
-    turns = (
-        distance
-        if by == 1
-        else Binary(BinOp.ADD, Binary(BinOp.DIV, Binary(BinOp.SUB, distance, LitU32(1)), LitU32(by)), LitU32(1))
-    )
-    if low.high < high.low:
-        return turns
-    signed = is_signed(low) or is_signed(high)
-    operands = (bits_as_i32(low), bits_as_i32(high)) if signed else (low.expr, high.expr)
-    return Select(Binary(BinOp.LT, *operands), turns, LitU32(0))
-
-
-def _stepped(counter: str, start: Number, stop: Number, step: int) -> Number:
-    """Return the value of a turn of a range that is not counted as it is."""
-    scalar = start.type
-    turn = Var(counter, u32.element)
-    way = turn if abs(step) == 1 else Binary(BinOp.MUL, turn, LitU32(abs(step)))
-    value = Binary(BinOp.ADD if step > 0 else BinOp.SUB, start.expr, way)
-    if step > 0:
-        return Number(scalar, value, start.low, max(stop.high - 1, start.low))
-    return Number(scalar, value, min(stop.low + 1, start.high), start.high)

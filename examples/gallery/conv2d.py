@@ -8,9 +8,10 @@ from vyre_driver.lang import In, Index, Out, f32, kernel
 
 SIZE = 512
 REACH = 2
+WIDTH = 2 * REACH + 1
 
 
-@kernel
+@kernel(signature=f"(h,w),({WIDTH},{WIDTH})->(h,w)")
 def convolve(i: Index, j: Index, source: In[f32], weights: In[f32], result: Out[f32]):
     height, width = source.shape
     total = 0.0

@@ -14,7 +14,7 @@ ROUNDS = 10
 WIDTH = 128
 
 
-@kernel
+@kernel(signature="(n,d),(k,d)->(n)")
 def assign(i: Index, points: In[f32], centres: In[f32], labels: Out[i32]):
     nearest, least = 0, math.inf
     for k in range(centres.shape[0]):

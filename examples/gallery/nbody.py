@@ -17,7 +17,7 @@ def pull(dx, dy, dz):
     return inverse * inverse * inverse
 
 
-@kernel
+@kernel(signature="(n,3)->(n,3)")
 def accelerate(i: Index, places: In[f32], speeds: InOut[f32], step: f32):
     x, y, z = places[i, 0], places[i, 1], places[i, 2]
     ax = ay = az = 0.0
@@ -32,7 +32,7 @@ def accelerate(i: Index, places: In[f32], speeds: InOut[f32], step: f32):
     speeds[i, 2] += az * step
 
 
-@kernel
+@kernel(signature="(n,3)->(n,3)")
 def move(i: Index, j: Index, places: InOut[f32], speeds: In[f32], step: f32):
     places[i, j] += speeds[i, j] * step
 

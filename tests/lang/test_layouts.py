@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from spirv_machine import decoded
+from spirv_machine import GLOBAL, Machine, decoded
 
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.pushed import pushed_members
 from vyre_driver.lang import Group, In, Index, InOut, Kernel, Out, kernel, u32
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.spirv.instructions import Ins
+
+LIES = [0, 1, 2, 3, 4, 1 << 16, 0x5555_5555, 0x5555_5556, 1 << 31, 0xFFFF_FFFF]
 
 
 @kernel
@@ -32,6 +35,31 @@ def clamped(i: Index, j: Index, x: In[u32], y: InOut[u32]) -> None:
 def rolled(i: Index, j: Index, k: Index, x: In[u32], y: Out[u32]) -> None:
     n, m, p = x.shape
     y[i, j, k] = x[i, (j + 1) % m, k] + x[i, j, (k + p - 1) % p] + x[(i + n - 1) % n, j, k]
+
+
+@kernel(signature="(n,3),(m,d),(m,3)->(n)")
+def named(i: Index, x: In[u32], y: In[u32], z: In[u32], out: Out[u32]) -> None:
+    total = x[i, 0]
+    for k in range(y.shape[0]):
+        for axis in range(z.shape[1]):
+            total = total * 3 + x[i, axis] + z[k, axis]
+        for axis in range(y.shape[1]):
+            total += y[k, axis]
+    out[i] = total
+
+
+@kernel(signature="(m,k),(k,n)->(m,n)", over="m, n")
+def product(g: Group[1, 1], x: In[u32], y: In[u32], out: Out[u32]) -> None:
+    i, j = g.index
+    total = u32(0)
+    for k in range(x.shape[1]):
+        total += x[i, k] * y[k, j]
+    out[i, j] = total
+
+
+@kernel(signature="(n,3),(3,n)->(n,n)")
+def turned(i: Index, j: Index, x: In[u32], y: In[u32], out: Out[u32]) -> None:
+    out[j, i] = x[i, 0] * y[2, j] + x[j, 1] * y[1, i] + x[i, 2] * y[0, i]
 
 
 def checks(made: Kernel) -> int:
@@ -74,3 +102,38 @@ def test_fewer_accesses_than_a_test_of_the_shape_is_worth_are_checked_one_by_one
             y[column, row] = x[row, column]
 
     assert ["mul_high" in str(one.program()) for one in (once, grouped, around)] == [False, False, True]
+
+
+def test_axes_of_one_name_come_as_one_number_and_those_of_a_number_as_none() -> None:
+    assert [one.translated().scalars for one in (named, product, turned)] == [
+        ("x.shape[0]", "y.shape[0]", "y.shape[1]"),
+        ("x.shape[0]", "x.shape[1]", "y.shape[1]"),
+        ("x.shape[0]",),
+    ]
+
+
+def test_elements_along_axes_that_a_signature_names_are_not_checked() -> None:
+    assert [checks(named), checks(turned)] == [0, 1]  # that of the only place in an array of its shape
+
+
+def test_axes_that_a_signature_names_are_those_of_the_call() -> None:
+    x, y, z = (np.arange(size, dtype=np.uint32).reshape(shape) for size, shape in ((12, (4, 3)), (10, (2, 5)), (6, (2, 3))))
+    assert named.interpret(x, y, z).tolist() == named.python(x, y, z).tolist()
+    assert product.interpret(x, x.T.copy()).tolist() == (x @ x.T).tolist()
+    assert turned.interpret(x, x.T.copy()).tolist() == turned.python(x, x.T.copy()).tolist()
+    empty = np.zeros((4, 0), np.uint32)
+    assert product.interpret(empty, empty.T.copy()).tolist() == np.zeros((4, 4)).tolist()
+
+
+@pytest.mark.parametrize("made", [named, product, turned], ids=["named", "product", "turned"])
+def test_numbers_that_lie_about_axes_that_a_signature_names_reach_no_element_outside(made: Kernel) -> None:
+    program, random = made.program(), np.random.default_rng(5)
+    plan = BindingPlan.build(program)
+    machine = Machine(emit(program, plan).code)
+    arrays = [one for one in program.buffers if one.name in made.translated().ranks]
+    for _ in range(200):
+        sizes = random.choice([1, 2, 3, 6, 9, 12], len(arrays))
+        pushed = {name: int(one) for name, one in zip(made.translated().scalars, random.choice(LIES, 4), strict=False)}
+        at = random.choice([0, 1, 2, 3, 0x5555_5556, 0xFFFF_FFFF], 3).tolist()
+        memory = {one.name: list(range(size)) for one, size in zip(arrays, sizes, strict=True)} | {GLOBAL: at}
+        machine.run(0, 1 << 32, memory, [*(pushed[one.name] for one in pushed_members(plan)), *map(int, sizes)])

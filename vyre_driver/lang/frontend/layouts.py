@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.expressions import BufLen
 from vyre_driver.ir.operators import BinOp
@@ -36,6 +37,9 @@ def layout_tests(t: Translation) -> list[Expr]:
             continue
         total = shape[0]
         for count in shape[1:]:
+            if isinstance(total, LitU32) and isinstance(count, LitU32) and total.value * count.value <= U32_MAX:
+                total = LitU32(total.value * count.value)
+                continue
             tests.append(Binary(BinOp.EQ, Binary(BinOp.MUL_HIGH, total, count), LitU32(0)))
             total = Binary(BinOp.MUL, total, count)
         tests += [Binary(BinOp.LE, total, BufLen(array.buffer)) for array in uses]

@@ -129,6 +129,7 @@ def _filled(
     t.ranks.update({one.name: one.type.rank for one in signature.arrays if one.type.rank})  # type: ignore[union-attr] # the same
     for name, rank in ranks_within(source.body, frozenset(arrays)).items():
         t.ranks.setdefault(name, rank)
+    t.name_axes(dict(signature.axes))
     for name in (*arrays, *(one.name for one in signature.scalars)):
         t.draft.fresh(name)
     names: dict[str, Value] = {one.name: _array(one, arrays) for one in signature.arrays}
@@ -237,7 +238,17 @@ def _within_extents(t: Translation, signature: KernelSignature) -> list[Expr]:
             test: Expr = Binary(BinOp.LT, t.indexes[name], extent)
             if test not in tests:
                 tests.append(test)
+    _trust_guarded(t, tests)
     return tests
+
+
+def _trust_guarded(t: Translation, tests: list[Expr]) -> None:
+    """Take numbers as they are given that are at least 1 where an index is below them: everything stands under such tests."""
+    guarded = {one.right for one in tests if isinstance(one, Binary) and one.op is BinOp.LT}
+    for statement in t.prologue:
+        match statement:
+            case Plain(Let(name, Binary(op=BinOp.MAX, left=given))) if Var(name, DataType.U32) in guarded:
+                statement.node = Let(name, given)
 
 
 def _strided(t: Translation, signature: KernelSignature, body: Body) -> Body:

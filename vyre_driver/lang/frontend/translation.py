@@ -100,6 +100,7 @@ class Translation:
         self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
         self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
         self.same_axes: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
+        self.fixed_axes: dict[tuple[str, int], int] = {}  # axes whose length is said, which each call checks
         self.laid_out: dict[str, list[Array]] = {}  # arrays of several axes, each as often as its elements are used
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
         self.stored = StoredNumbers(self)
@@ -159,7 +160,9 @@ class Translation:
         if self.ranks.get(array.name) == 1 and array.name not in self.counted:
             self.measured.add(array.name)
             return Number(i32, BufLen(array.buffer), 0, MAX_EXTENT)
-        name, axis = self.same_axes.get((array.name, axis), (array.name, axis))
+        name, axis = self._first_alike(array.name, axis)
+        if (name, axis) in self.fixed_axes:
+            return Constant(self.fixed_axes[name, axis])
         least = 0 if name in self.specialization.counted else 1
         return self.scalar(f"{name}.shape[{axis}]", i32, (least, MAX_EXTENT))
 
@@ -168,8 +171,29 @@ class Translation:
         empty = self.specialization.counted
         if self.extents and not self.specialization.is_over and self.ranks[array] > 1 and array not in empty:
             first = next((one for one in uses if self.ranks[one[0]] > 1 and one[0] not in empty), None)
-            if first is not None:
-                self.same_axes[array, axis] = first
+            one, other = self._first_alike(array, axis), self._first_alike(*(first or (array, axis)))
+            if one in self.fixed_axes:
+                one, other = other, one
+            if one != other and one not in self.fixed_axes:
+                self.same_axes[one] = other
+
+    def name_axes(self, axes: Mapping[str, Sequence[str]]) -> None:
+        """Take axes of one name for as long as the first of them, and those whose name is a number for as long as that says."""
+        firsts: dict[str, tuple[str, int]] = {}
+        for array, names in axes.items():
+            for axis, name in enumerate(names if len(names) > 1 else ()):
+                first = firsts.setdefault(name, (array, axis))
+                if first != (array, axis):
+                    self.same_axes[array, axis] = first
+                elif name.isdigit() and int(name):
+                    self.fixed_axes[array, axis] = int(name)
+
+    def _first_alike(self, array: str, axis: int) -> tuple[str, int]:
+        """Return the axis whose length stands for those of all that are as long."""
+        found = array, axis
+        while found in self.same_axes:
+            found = self.same_axes[found]
+        return found
 
     def scalar(self, name: str, scalar: ScalarType, bounds: tuple[int, int]) -> Number:
         """Return a number that each call gives; one of at least 1 is that for certain, whatever is given."""

@@ -92,7 +92,7 @@ def parsed(text: str, signature: KernelSignature, kernel: str) -> ShapeSignature
 
 
 def with_ranks(signature: KernelSignature, shapes: ShapeSignature, kernel: str) -> KernelSignature:
-    """Return a kernel's parameters with as many axes for each array as a text gives it.
+    """Return a kernel's parameters with the axes of each array that a text gives it.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def with_ranks(signature: KernelSignature, shapes: ShapeSignature, kernel: str) 
                 fix="leave the number of axes out of the annotation",
             )
         found.append(replace(one, type=replace(one.type, rank=rank)))
-    return replace(signature, parameters=tuple(found))
+    return replace(signature, parameters=tuple(found), axes=tuple(shapes.axes.items()))
 
 
 def checked_over(given: object, signature: KernelSignature, shapes: ShapeSignature | None, kernel: str) -> tuple[str, ...]:

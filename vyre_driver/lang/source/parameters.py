@@ -45,12 +45,17 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelSignature:
-    """The parameters of a kernel: ``indexes`` or ``group`` in front, then what a call gives, then constants by keyword."""
+    """The parameters of a kernel: ``indexes`` or ``group`` in front, then what a call gives, then constants by keyword.
+
+    ``axes`` are the names of the axes of arrays whose shapes are said: each call checks that axes of one name have one length,
+    and that one whose name is a number has as many elements.
+    """
 
     indexes: tuple[str, ...]
     group: tuple[str, GroupType] | None
     parameters: tuple[Parameter, ...]
     constants: tuple[Parameter, ...]
+    axes: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:

@@ -10,7 +10,8 @@ import pytest
 from vyre_driver import Driver
 from vyre_driver.identity import PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
+from vyre_driver.target.capabilities import feature_flags
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.layer import enable
 

@@ -10,8 +10,8 @@ from vyre_driver.ir import BufferDecl, DataType, Program
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.lowering.program import prepare, target_for
+from vyre_driver.target.capabilities import capabilities_of
 from vyre_driver.target.config import DispatchConfig
-from vyre_driver.target.profile import DeviceProfile
 
 VULKAN_1_1, VULKAN_1_2 = 1 << 22 | 1 << 12, 1 << 22 | 2 << 12
 NVIDIA, LLVMPIPE, RADV = 4, 13, 3
@@ -51,9 +51,8 @@ def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_o
     "buffers", [[], [BufferDecl.workgroup("tile", 4, DataType.U32)], [BufferDecl.push("n", 0, DataType.U32)]]
 )
 def test_a_program_that_binds_nothing_is_refused_by_name(buffers: list[BufferDecl]) -> None:
-    profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
     with pytest.raises(UnsupportedFeature) as refused:
-        prepare(Program.wrapped(buffers, (1, 1, 1), []), None, None, profile, LoweringTarget())
+        prepare(Program.wrapped(buffers, (1, 1, 1), []), None, None, capabilities_of(device()), LoweringTarget())
     assert str(refused.value) == (
         "the program cannot run through kompute, which makes no pipeline without a buffer: "
         f"it declares {len(buffers)}, and 0 of them outside workgroup memory and push constants. Fix: add an output buffer."

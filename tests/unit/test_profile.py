@@ -9,7 +9,8 @@ import pytest
 from literals import DEVICE, LIMITS, device
 
 from vyre_driver.identity import PipelineFeatureFlags
-from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
+from vyre_driver.target.capabilities import feature_flags
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 from vyre_driver.vulkan.devices import QueueFamily
 
 ALL_FEATURES = frozenset(

@@ -18,9 +18,9 @@ from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Decoration, Op
+from vyre_driver.target.capabilities import capabilities_of
 from vyre_driver.target.config import DispatchConfig, ProgramConfig
 from vyre_driver.target.config_check import check_supported_fields
-from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -151,17 +151,15 @@ GUARDED = Program.wrapped([Y], (64, 1, 1), [if_(buf_len(Y) > I, [store(Y, I, f32
 def test_a_write_out_of_range_binds_a_program_to_its_workgroup_where_nobody_checks() -> None:
     free = [why_workgroup_is_fixed(one, is_checked=checked) for one in (UNGUARDED, GUARDED) for checked in (True, False)]
     assert free == [None, "invocations past the last element may write to 'y'", None, None]
-    profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
     sizes = []
     for checked in (True, False):
-        prepared = prepare(UNGUARDED, None, None, profile, LoweringTarget(checks=checked))
+        prepared = prepare(UNGUARDED, None, None, capabilities_of(device()), LoweringTarget(checks=checked))
         sizes.append(len(program_target(prepared, None, device()).space.axes[0].values))
     assert sizes == [len(program_space(UNGUARDED).axes[0].values), 1] == [6, 1]
 
 
 def test_records_of_tuning_are_for_one_way_of_lowering() -> None:
-    profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
-    prepared = prepare(GUARDED, None, None, profile, LoweringTarget())
+    prepared = prepare(GUARDED, None, None, capabilities_of(device()), LoweringTarget())
     configs = [None, ProgramConfig(), DispatchConfig(ulp_budget=1), ProgramConfig(ulp_budget=1)]
     configs += [ProgramConfig(floats=one) for one in ("exact", "device", "fast")] + [ProgramConfig(bounds="robust")]
     found = [program_target(prepared, one, device()).identity() for one in configs]

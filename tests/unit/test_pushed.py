@@ -44,7 +44,7 @@ from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.program import check_limits, prepare
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.layout import Array, Member, Scalar
-from vyre_driver.target.profile import DeviceProfile
+from vyre_driver.target.capabilities import capabilities_of
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -268,8 +268,7 @@ def test_every_type_is_lowered_as_one_and_as_several(lower: Lower, dtype: DataTy
 
 
 def prepared(*buffers: BufferDecl) -> Any:  # noqa: ANN401 -- a ProgramSource
-    profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
-    return prepare(Program.wrapped(buffers, (4, 1, 1), []), None, None, profile, LoweringTarget())
+    return prepare(Program.wrapped(buffers, (4, 1, 1), []), None, None, capabilities_of(device()), LoweringTarget())
 
 
 def test_counts_are_pushed_behind_what_the_caller_pushes() -> None:

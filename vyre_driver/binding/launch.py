@@ -5,8 +5,8 @@ Source: spec item 2.2 (dispatch parameters), docs/binding.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRules:
+class ProgramRules(NamedTuple):
     """The rules of one program.
 
     ``looks_beyond_x`` says that it looks at more axes of its grid than the first. ``counted_slots`` are the descriptors whose

@@ -14,8 +14,8 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import split_inputs, with_pushed_inputs
 from vyre_driver.identity.keys import PipelineFeatureFlags
 from vyre_driver.process.tools import SPIRV_DIS, find_tool
+from vyre_driver.target.capabilities import capabilities_of, feature_flags
 from vyre_driver.target.config import DispatchConfig
-from vyre_driver.target.profile import DeviceProfile, feature_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,8 +74,7 @@ class DriverBackend:
 
         driver = self._driver
         device, features = driver.device, driver.context.device.features
-        profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
-        prepared = prepare(program, None, None, profile, target_for(device, features, None))
+        prepared = prepare(program, None, None, capabilities_of(device, features), target_for(device, features, None))
         return shown(prepared.lower(device.limits))
 
 

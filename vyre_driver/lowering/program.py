@@ -14,19 +14,20 @@ from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
-from vyre_driver.ir.validation.validate import validate
+from vyre_driver.ir.validation.validate import validate_for
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
+from vyre_driver.target.capabilities import LOWERED, capabilities_of
 from vyre_driver.target.config import ProgramConfig
 from vyre_driver.target.config_check import check_supported_fields
-from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.version import API_1_2
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lowering.emit.target import EmittedModule
     from vyre_driver.specialization.values import SpecMap
@@ -119,10 +120,10 @@ def prepare(
     program: object,
     specs: Mapping[str, object] | SpecMap | None,
     config: DispatchConfig | None,
-    profile: DeviceProfile,
+    capabilities: DeviceCapabilities,
     target: LoweringTarget,
 ) -> ProgramSource:
-    """Prove that a device of this profile can run a program.
+    """Prove that a device with these capabilities can run a program.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def prepare(
         )
     if config is not None and config.workgroup_override is not None:
         program = program.with_workgroup_size(config.workgroup_override)
-    validate(program, profile.of_lowered_programs())
+    validate_for(program, capabilities._replace(**LOWERED))
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     if not plan.descriptors:
@@ -161,9 +162,8 @@ def prepare_for(
 ) -> ProgramSource:
     """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
     check_supported_fields(config, _KEPT, "program")
-    profile = DeviceProfile.from_physical_device(device.physical, device.features, backend=device.backend_id)
     target = target_for(device.physical, device.features, config, device.api_version)
-    prepared = prepare(program, specs, config, profile, target)
+    prepared = prepare(program, specs, config, capabilities_of(device.physical, device.features), target)
     check_limits(prepared, device.physical.limits)
     return prepared
 

@@ -9,22 +9,16 @@ named field by field below.
 from __future__ import annotations
 
 import enum
-import functools
-import operator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver.identity.keys import PipelineFeatureFlags
+from vyre_driver.target.capabilities import LOWERED, SUBGROUP_SHUFFLES, capabilities_of, feature_flags
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from vyre_driver.vulkan.devices import PhysicalDevice
-
-# VkSubgroupFeatureFlagBits: all that upstream's SubgroupAdd, SubgroupBallot and SubgroupShuffle need; a program asks for
-# subgroup operations as a whole.
-_SUBGROUP_BASIC, _SUBGROUP_ARITHMETIC, _SUBGROUP_BALLOT, _SUBGROUP_SHUFFLE = 0x1, 0x4, 0x8, 0x10
-_SUBGROUP_OPS = _SUBGROUP_BASIC | _SUBGROUP_ARITHMETIC | _SUBGROUP_BALLOT | _SUBGROUP_SHUFFLE
 
 
 class DeviceTimingQuality(enum.Enum):
@@ -126,8 +120,8 @@ class DeviceProfile:
         return cls(backend)
 
     def of_lowered_programs(self) -> DeviceProfile:
-        """Return what a program may ask for that is lowered: 64 bits become pairs of words, halves are copied as their bits."""
-        return replace(self, max_native_int_width=64, supports_f16=True, supports_bf16=True)
+        """Return what a program may ask for that is lowered."""
+        return replace(self, **LOWERED)
 
     @classmethod
     def from_physical_device(
@@ -139,25 +133,14 @@ class DeviceProfile:
         does not count. Without any, types that need a feature (16-bit floats, 64-bit integers, matrices) are not there.
         """
         limits, family = device.limits, device.compute_family
-        features = device.features & frozenset(enabled_features)
-        flags = feature_flags(device, enabled_features)
         timestamps = family is not None and bool(family.timestamp_valid_bits and limits.timestamp_period_ns)
         return cls(
             backend=backend,
-            supports_subgroup_ops=PipelineFeatureFlags.SUBGROUP_OPS in flags,
+            **capabilities_of(device, enabled_features)._asdict(),
             supports_specialization_constants=True,
-            supports_f16=PipelineFeatureFlags.F16 in flags,
-            supports_bf16=PipelineFeatureFlags.BF16 in flags,
-            supports_f64="shaderFloat64" in features,
-            supports_tensor_cores=PipelineFeatureFlags.TENSOR_CORES in flags,
+            supports_tensor_cores=PipelineFeatureFlags.TENSOR_CORES in feature_flags(device, enabled_features),
             has_mul_high=True,
-            has_subgroup_shuffle=device.has_subgroup_operations(_SUBGROUP_BASIC | _SUBGROUP_SHUFFLE),
-            has_shared_memory=limits.max_compute_shared_memory_size > 0,
-            max_native_int_width=64 if "shaderInt64" in features else 32,
-            max_workgroup_size=limits.max_compute_work_group_size,
-            max_invocations_per_workgroup=limits.max_compute_work_group_invocations,
-            max_shared_memory_bytes=limits.max_compute_shared_memory_size,
-            max_storage_buffer_binding_size=limits.max_storage_buffer_range,
+            has_subgroup_shuffle=device.has_subgroup_operations(SUBGROUP_SHUFFLES),
             subgroup_size=device.subgroup_size,
             compute_units=device.compute_units,
             timing_quality=DeviceTimingQuality.DEVICE_TIMESTAMPS if timestamps else DeviceTimingQuality.HOST_ENQUEUE_WAIT,
@@ -176,22 +159,3 @@ class DeviceProfile:
     def adapter_caps(self) -> dict[str, int | tuple[int, int, int]]:
         """Return the numeric fields by name: what tuning asks."""
         return {name: value for name, value in asdict(self).items() if type(value) in {int, tuple}}
-
-
-def feature_flags(device: PhysicalDevice, enabled_features: Collection[str] = ()) -> PipelineFeatureFlags:
-    """Return what a pipeline on the device may rely on, with these features switched on.
-
-    ASYNC_COMPUTE: work goes to a queue family that computes and does not draw. INDIRECT_DISPATCH, SPECULATIVE and
-    PERSISTENT_THREAD are not facts of a Vulkan device that is driven through kompute, and never there.
-    """
-    features = device.features & frozenset(enabled_features)
-    family = device.compute_family
-    found = {
-        PipelineFeatureFlags.SUBGROUP_OPS: device.has_subgroup_operations(_SUBGROUP_OPS),
-        PipelineFeatureFlags.F16: features >= {"shaderFloat16", "storageBuffer16BitAccess"},
-        PipelineFeatureFlags.BF16: features >= {"shaderBFloat16Type", "storageBuffer16BitAccess"},
-        PipelineFeatureFlags.TENSOR_CORES: "cooperativeMatrix" in features and device.has_cooperative_matrices,
-        PipelineFeatureFlags.ASYNC_COMPUTE: family is not None and family.compute_only,
-        PipelineFeatureFlags.PUSH_CONSTANTS: device.limits.max_push_constants_size > 0,
-    }
-    return functools.reduce(operator.or_, (flag for flag, there in found.items() if there), PipelineFeatureFlags(0))

@@ -50,7 +50,16 @@ def validate(
     InvalidProgram
         If the program has problems: up to 20 of them in the message, up to 1000 in its ``problems``.
     """
-    capabilities = None if profile is None else DeviceCapabilities.of(profile)
+    return validate_for(program, None if profile is None else DeviceCapabilities.of(profile), operations=operations)
+
+
+def validate_for(
+    program: Program,
+    capabilities: DeviceCapabilities | None,
+    *,
+    operations: Mapping[str, OperationSignature] | None = None,
+) -> Program:
+    """As ``validate``, for a device by its capabilities, which need no profile."""
     if operations is None and isinstance(program, Program) and capabilities in _passed(program):
         return program
     findings = _examine(program, capabilities, operations)

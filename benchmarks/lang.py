@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.lang_child import CONTENDERS, WIRE
 from benchmarks.lang_kernels import gallery_module
 from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import Driver
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 _COUNT = 64
 _CHAIN = 100
 _FRONT_END = {"saxpy": ("saxpy", "saxpy"), "n-body": ("nbody", "accelerate"), "SHA-256": ("sha256", "sha256")}
-_WIRE = "program.wire"
-_CHILDREN = ("kernel", "program", "second kernel")
 
 
 def front_end(rounds: int) -> tuple[list[Row], dict[str, Any]]:
@@ -83,43 +82,18 @@ def _cpu_us(call: Callable[[], object], least_s: float = 0.05) -> float:
     return statistics.median(times)
 
 
-def child(contender: str, device: str | None, folder: Path) -> dict[str, float]:
-    """Return what this process spends on each step to the first result, in microseconds."""
-    import vyre_driver.lang  # noqa: F401 -- it has been imported, and is no part of what is timed
-
-    x, y = np.ones(_COUNT, np.float32), np.ones(_COUNT, np.float32)
-    with Driver(device, cache=folder / "cache", allow_software=True) as driver:
-        if contender == "second kernel":
-            gallery_module("heat").warm.on(driver)(np.ones((8, 8), np.float32), rate=0.1)
-        began = time.perf_counter_ns()
-        if contender != "program":
-            found = gallery_module("saxpy").saxpy.on(driver)(x, y, 2.0)
-        else:
-            from vyre_driver.ir import Program
-
-            program = Program.from_wire((folder / _WIRE).read_bytes())
-            compiled = driver.compile(program, config=ProgramConfig(floats="device"))
-            found = compiled(x, y, push_constants={"a": 2.0}, out=y, workgroups=(1,))
-        took = (time.perf_counter_ns() - began) / 1000
-    if not (found == 3).all():
-        raise AssertionError(f"saxpy gave {found}")
-    return {"us": took}
-
-
 def fresh_processes(device: str | None, rounds: int) -> list[Row]:
     """Return what a fresh process spends on a kernel whose pipeline is in the cache."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / _WIRE).write_bytes(gallery_module("saxpy").saxpy.program().to_wire())
+        environment["XDG_STATE_HOME"] = place  # where nothing has been tuned
+        (Path(place) / WIRE).write_bytes(gallery_module("saxpy").saxpy.program().to_wire())
 
         def measure(contender: str) -> float:
-            command = [sys.executable, "-m", "benchmarks.lang", "--child", contender, "--folder", place]
-            command += ["--device", device] if device else []
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-            return float(json.loads(done.stdout)["us"])
+            command = [sys.executable, "-m", "benchmarks.lang_child", contender, place, device or ""]
+            return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
 
-        contenders = {one: lambda one=one: measure(one) for one in _CHILDREN}  # type: ignore[misc] # lambdas with defaults
+        contenders = {one: lambda one=one: measure(one) for one in CONTENDERS}  # type: ignore[misc] # lambdas with defaults
         return interleave("fresh process, cached pipeline", contenders, rounds)
 
 
@@ -220,12 +194,7 @@ class Peers:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--child", choices=_CHILDREN, help="measure one, in this process")
-    options.add_argument("--folder", type=Path, help="the cache and the program of a child")
     given = options.parse_args()
-    if given.child:
-        print(json.dumps(child(given.child, given.device, given.folder)))
-        return
     rows, facts = front_end(given.rounds)
     rows += fresh_processes(given.device, given.rounds)
     peers = Peers(given.repeats)

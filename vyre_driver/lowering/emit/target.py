@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
@@ -20,8 +19,7 @@ PRESERVE = FEATURE_OF_CAPABILITY[Capability.SignedZeroInfNanPreserve]
 ROUND_TO_EVEN = FEATURE_OF_CAPABILITY[Capability.RoundingModeRTE]
 
 
-@dataclass(frozen=True, slots=True)
-class LoweringTarget:
+class LoweringTarget(NamedTuple):
     """The features that emitted code may rely on.
 
     ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.

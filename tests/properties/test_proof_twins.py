@@ -243,21 +243,24 @@ def test_a_call_by_position_is_taken_apart_as_by_its_twin(
     places = tuple(place for place, one in enumerate(known) if type(one) is np.ndarray)
     numbers = tuple((f"n{place}", place) for place in range(len(known)) if place not in places)
     forms = tuple((known[place].dtype, known[place].shape) for place in places)
-    made = forms, np.ndarray, places, numbers, {"fixed": 3}, len(known)
+    made = forms, np.ndarray, places, places[1:], places[:2][::-1], numbers, {"fixed": 3}, len(known)
     given_now = known if is_same else call
     found, twin = _call_form.PositionalForm(*made).taken(given_now), proof_twin.taken(made, given_now)
     assert (found is None) == (twin is None)
     assert not is_same or found is not None
     if found is not None and twin is not None:
-        assert [*map(id, found[0])] == [*map(id, twin[0])]
-        assert {name: id(one) for name, one in found[1].items()} == {name: id(one) for name, one in twin[1].items()}
+        assert [[*map(id, arrays)] for arrays in found[:2]] == [[*map(id, arrays)] for arrays in twin[:2]]
+        assert {name: id(one) for name, one in found[2].items()} == {name: id(one) for name, one in twin[2].items()}
 
 
 def test_a_form_whose_places_are_not_those_of_its_arguments_is_refused() -> None:
     like = (np.dtype(np.float32), (4,))
     for places, numbers, count in (((2,), (("a", 0),), 2), ((-1,), (("a", 0),), 2), ((0,), (), 2), ((0, 1), (), 2)):
         with pytest.raises(ValueError, match="of"):
-            _call_form.PositionalForm((like,), np.ndarray, places, numbers, {}, count)
+            _call_form.PositionalForm((like,), np.ndarray, places, (), (), numbers, {}, count)
+    for handed, written in (((1,), ()), ((), (1,)), ((-1,), ())):
+        with pytest.raises(ValueError, match=r"place -?1 of 1"):
+            _call_form.PositionalForm((like,), np.ndarray, (0,), handed, written, (), {}, 1)
 
 
 def test_what_is_watched_is_untouched_until_one_thing_is_another_object() -> None:

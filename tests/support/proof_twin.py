@@ -37,15 +37,16 @@ def matches(form: object, arrays: tuple[Any, ...], groups: object, out_shapes: o
     return call_form(arrays, groups, out_shapes, out) == form
 
 
-def taken(form: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def taken(form: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]] | None:
     """The arrays and the numbers of a call by position, of which ``form`` has what a ``PositionalForm`` is made of."""
-    forms, array_type, places, numbers, fixed, count = form
+    forms, array_type, places, handed, written, numbers, fixed, count = form
     if len(given) != count:
         return None
     arrays = tuple(given[place] for place in places)
     if not all(type(one) is array_type and (one.dtype, one.shape) == like for one, like in zip(arrays, forms, strict=True)):
         return None
-    return arrays, {**fixed, **{name: given[place] for name, place in numbers}}
+    handed, written = (tuple(given[place] for place in chosen) for chosen in (handed, written))
+    return handed, written, {**fixed, **{name: given[place] for name, place in numbers}}
 
 
 def as_targets(out: Any) -> tuple[Any, ...] | None:  # noqa: ANN401 -- an array, or a tuple of arrays and None

@@ -34,11 +34,13 @@ class PositionalForm:
         forms: tuple[tuple[object, Sequence[int]], ...],
         array_type: type,
         places: tuple[int, ...],
+        handed: tuple[int, ...],
+        written: tuple[int, ...],
         numbers: tuple[tuple[str, int], ...],
         fixed: dict[str, int],
         count: int,
     ) -> None: ...
-    def taken(self, given: tuple[object, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None: ...
+    def taken(self, given: tuple[object, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]] | None: ...
 
 class Watch:
     def __init__(

@@ -173,14 +173,29 @@ def is_set(bytes name not None) -> bool:
     return found != NULL and found[0] != 0
 
 
+cdef tuple items_at(tuple given, tuple places):
+    """Return the items at these places, which lie within."""
+    cdef object one
+    cdef Py_ssize_t i
+    cdef tuple found = PyTuple_New(len(places))
+    for i in range(len(places)):
+        one = given[<Py_ssize_t> places[i]]
+        Py_INCREF(one)
+        PyTuple_SET_ITEM(found, i, one)
+    return found
+
+
 cdef class PositionalForm:
     """The form of calls by position: at ``places`` there are arrays of ``forms``, each (dtype, shape), at others numbers.
 
-    ``numbers`` are (name, place); ``fixed`` are numbers by name that every call has; ``count`` is how many arguments there are.
+    ``handed`` are the places of the arrays that the program is handed, ``written`` of those that it writes. ``numbers`` are
+    (name, place); ``fixed`` are numbers by name that every call has; ``count`` is how many arguments there are.
     """
 
     cdef tuple _forms
     cdef tuple _places
+    cdef tuple _handed
+    cdef tuple _written
     cdef tuple _numbers
     cdef dict _fixed
     cdef type _array_type
@@ -191,6 +206,8 @@ cdef class PositionalForm:
         tuple forms not None,
         type array_type not None,
         tuple places not None,
+        tuple handed not None,
+        tuple written not None,
         tuple numbers not None,
         dict fixed not None,
         Py_ssize_t count,
@@ -198,36 +215,33 @@ cdef class PositionalForm:
         cdef object place
         if len(forms) != len(places) or len(places) + len(numbers) != count:
             raise ValueError(f"{len(places)} places of {len(forms)} arrays and {len(numbers)} numbers of {count} arguments")
-        for place in (*places, *(one for _, one in numbers)):
+        for place in (*places, *handed, *written, *(one for _, one in numbers)):
             if not 0 <= <Py_ssize_t> place < count:
                 raise ValueError(f"place {place} of {count} arguments")
         self._forms = tuple([(dtype, tuple(shape)) for dtype, shape in forms])
         self._array_type = array_type
-        self._places = places
+        self._places, self._handed, self._written = places, handed, written
         self._numbers = tuple([(str(name), place) for name, place in numbers])
         self._fixed = fixed
         self._count = count
 
     def taken(self, tuple given not None) -> tuple | None:
-        """Return the arrays of a call and its numbers by name, None where it has another form."""
-        cdef object array, one
-        cdef tuple arrays
+        """Return the arrays of a call that are handed over and those that are written, and its numbers by name.
+
+        None where it has another form.
+        """
+        cdef object one
         cdef dict numbers
         cdef Py_ssize_t i
         if len(given) != self._count:
             return None
-        arrays = PyTuple_New(len(self._places))
         for i in range(len(self._places)):
-            array = given[<Py_ssize_t> self._places[i]]
-            Py_INCREF(array)
-            PyTuple_SET_ITEM(arrays, i, array)
-        for i in range(len(arrays)):
-            if not is_like(arrays[i], <tuple> self._forms[i], self._array_type):
+            if not is_like(given[<Py_ssize_t> self._places[i]], <tuple> self._forms[i], self._array_type):
                 return None
         numbers = self._fixed.copy()
         for one in self._numbers:
             numbers[(<tuple> one)[0]] = given[<Py_ssize_t> (<tuple> one)[1]]
-        return arrays, numbers
+        return items_at(given, self._handed), items_at(given, self._written), numbers
 
 
 cdef class Watch:

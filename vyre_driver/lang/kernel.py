@@ -86,8 +86,8 @@ class Kernel:
         known = None if named else self._recent.find(given, self._choices.driver)
         if known is not None:
             try:
-                launch, arrays, numbers = known
-                return launch.run_again(given, arrays, numbers)
+                launch, taken = known
+                return launch.run_again(taken)
             except (InvalidInput, InvalidPushConstant):
                 pass  # nothing has run: below it is said in the words of this kernel
         try:
@@ -118,8 +118,8 @@ class Kernel:
         known = None if named else self._recent.find(given, self._choices.driver)
         if known is not None and known[0].kind is Buffer and not known[0].left_out:
             try:
-                launch, arrays, numbers = known
-                return launch.bind_again(arrays, numbers)
+                launch, taken = known
+                return launch.bind_again(taken)
             except (InvalidInput, InvalidPushConstant):
                 pass  # nothing was recorded: below it is said in the words of this kernel
         launch, found = self._launcher.bound(self._choices, given, named)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,15 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
-    Items = Callable[[Sequence[Any]], tuple[Any, ...]]
-
-
-def _items(places: Sequence[int]) -> Items:
-    """Return what takes the items at these places of a sequence, as a tuple."""
-    first = places[0] if places else 0
-    if tuple(places) == tuple(range(first, first + len(places))):
-        return itemgetter(slice(first, first + len(places)))
-    return itemgetter(*places)
+    Taken = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(eq=False)
@@ -52,11 +43,10 @@ class Launch:
     ``shapes`` and ``elements`` the shapes and types of all arrays, ``stand_ins`` what is bound in the place of those without
     elements.
 
-    ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at;
-    ``inputs`` and ``outputs`` take those that are read and those that are written of such a call's arguments. ``check`` checks
-    what a program that checks itself has found, by the words that it left in a buffer behind the others; None of one that
-    does not. ``scalars`` are the parameters that are numbers, and their types; with ``is_stored`` they come in a buffer behind
-    the arrays.
+    ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at.
+    ``check`` checks what a program that checks itself has found, by the words that it left in a buffer behind the others; None
+    of one that does not. ``scalars`` are the parameters that are numbers, and their types; with ``is_stored`` they come in a
+    buffer behind the arrays.
     """
 
     name: str
@@ -73,8 +63,6 @@ class Launch:
     watch: Watch | None = None
     form: PositionalForm | None = None
     kind: type = np.ndarray
-    inputs: Items = tuple
-    outputs: Items = tuple
     check: Callable[[NDArray[Any]], None] | None = None
     is_stored: bool = False
 
@@ -84,39 +72,41 @@ class Launch:
         places = tuple(place for place, _ in held)
         numbers = tuple((one.name, place) for place, one in enumerate(parameters) if place not in places)
         forms = tuple((one.dtype, one.shape) for one in arrays if one is not None)
+        read = tuple(place for place, one in held if one.access is not Access.OUT)
+        written = tuple(place for place, one in held if one.access.writes)
         self.kind = kind
-        self.inputs = _items([place for place, kind in held if kind.access is not Access.OUT])
-        self.outputs = _items([place for place, kind in held if kind.access.writes])
-        self.form = PositionalForm(forms, kind, places, numbers, self.fixed, len(parameters))
+        handed = places if kind is Buffer and not self.left_out else read
+        self.form = PositionalForm(forms, kind, places, handed, written, numbers, self.fixed, len(parameters))
 
-    def is_current(self, arrays: tuple[Any, ...], driver: Driver | None) -> bool:
+    def is_current(self, handed: tuple[Any, ...], driver: Driver | None) -> bool:
         """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""
         host = DEFAULT.device if driver is None else driver.context.device
-        device = arrays[0].device if self.kind is Buffer else host
+        device = handed[0].device if self.kind is Buffer else host
         if device is not self.device or device.in_use.closed:
             return False
         return (self.watch is not None and self.watch.is_untouched()) or self.changed() is None
 
-    def run_again(self, given: Sequence[Any], arrays: tuple[Any, ...], numbers: dict[str, Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
-        """Run the program for a call of the form, with its arrays and its numbers; returns what the call does."""
+    def run_again(self, taken: Taken) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
+        """Run the program for a call of the form, as it took it apart; returns what the call does."""
         run = self.compiled
         assert run is not None  # noqa: S101 -- what goes over nothing has no form
+        handed, written, numbers = taken
         try:
             if self.left_out:
-                return run(*self.inputs(given), push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
-            outputs = self.outputs(given)
+                return run(*handed, push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
             if self.kind is Buffer:
-                run(*arrays, push_constants=numbers, workgroups=self.grid)
+                run(*handed, push_constants=numbers, workgroups=self.grid)
             else:
-                run(*self.inputs(given), push_constants=numbers, out=outputs or None, workgroups=self.grid)
+                run(*handed, push_constants=numbers, out=written or None, workgroups=self.grid)
         except (OutputNotWritten, InputChanged) as error:
             raise found_in(self.name, error, self.shapes) from None
-        return outputs[0] if len(outputs) == 1 else outputs or None
+        return written[0] if len(written) == 1 else written or None
 
-    def bind_again(self, arrays: tuple[Any, ...], numbers: dict[str, Any]) -> BoundKernel:
+    def bind_again(self, taken: Taken) -> BoundKernel:
         """Bind the program to the buffers and numbers of a call of the form."""
         assert self.compiled is not None  # noqa: S101 -- what goes over nothing has no form
-        bound = self.compiled.bind(*arrays, push_constants=numbers, workgroups=self.grid)
+        buffers, _, numbers = taken
+        bound = self.compiled.bind(*buffers, push_constants=numbers, workgroups=self.grid)
         return BoundPythonKernel(bound, self, numbers, None)
 
     def bind(self, signature: KernelSignature, arrays: Mapping[str, GivenArray], numbers: Mapping[str, Any]) -> BoundKernel:

@@ -15,9 +15,6 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import tomli
-import tomli_w
-
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
@@ -74,6 +71,8 @@ def parse(text: str) -> AutotuneText:
     found = parse_own(text)
     if found is not None:
         return AutotuneText(found)
+    import tomli  # late: files of our own need it not, and it takes longer than they do
+
     try:
         top = tomli.loads(text)
     except RecursionError:
@@ -151,6 +150,8 @@ def format_text(content: AutotuneText) -> str:
     if content.unknown or content.unreadable or content.unknown_of:
         tables: list[Any] = [_table(*item) | content.unknown_of.get(item[0], {}) for item in in_order]
         tables += [given for given, _ in content.unreadable]
+        import tomli_w  # late: as above
+
         return tomli_w.dumps({"schema": content.schema, **content.unknown, "record": tables})
     if not in_order:
         return f"schema = {content.schema}\nrecord = []\n"

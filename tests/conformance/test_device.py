@@ -116,9 +116,9 @@ def test_the_hand_written_cases_whose_code_takes_features_agree_on_a_device_with
     cases = [case for case in hand_written(Options()) if lowered(case, with_all) != lowered(case, with_none)]
     report = ask(bare, cases)
     assert report.failures == [], told(report)
-    refused = report.unsupported.total()  # also four of an fma, where the device's own rounds twice
+    refused = report.unsupported.total()  # also seven of an fma, where the device's own rounds twice
     with_f64 = sum(computes_with_f64(case) for case in cases)
-    assert (refused, with_f64 > 30) == (with_f64 + (0 if physical_device.driver_id == NVIDIA else 4), True)
+    assert (refused, with_f64 > 30) == (with_f64 + (0 if physical_device.driver_id == NVIDIA else 7), True)
     assert len(cases) > 250
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case, case_of, elementwise, output
+from vyre_driver.conformance.case import Case, case_of, elementwise, output
 from vyre_driver.conformance.patterns import NUMPY, edges
-from vyre_driver.conformance.tolerances import TOLERANCES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -37,8 +36,7 @@ def added_operator_cases(options: Options) -> Iterator[Case]:
             every = [edges(one)[:: 3 if len(types) == 3 else 1] for one in types]
             arrays = [np.array(side, many.dtype) for side, many in zip(zip(*product(*every), strict=True), every, strict=True)]
             title = f"{name} of {' and '.join(map(str, types))}"
-            tolerance = TOLERANCES.get(name, EXACT)
-            yield elementwise(title, types, arrays, partial(extension, name), operator.result, tolerance=tolerance)
+            yield elementwise(title, types, arrays, partial(extension, name), operator.result)
     if options.u64:
         yield from _wide_cases()
     yield from _comparisons()

@@ -1,7 +1,8 @@
 """Random expressions of a type, which no input makes an error, and of which f32 is the same on every right device.
 
-Division, roots and functions may be some steps of the last place off on a device. What is computed of them would be off by any
-amount, or be another branch: they are *inexact*, and stay out of everything but what keeps them as near as they were.
+Functions may be some steps of the last place off on a device. What is computed of them would be off by any amount, or be
+another branch: they are *inexact*, and stay out of everything but what keeps them as near as they were. So do quotients and
+roots, which were inexact too when seeds got their meaning.
 
 Source: spec items 1.7 and 1.8 (operator typing), 8.
 """
@@ -109,7 +110,7 @@ class ExpressionMaker:
         return self.rng.pick(ways)(dtype, left - 1)
 
     def inexact(self) -> Expr:
-        """Return an f32 that a device may get slightly wrong."""
+        """Return an f32 that a device may get slightly wrong, or a quotient or root."""
         rng, operand = self.rng, self.make(F32, 2)
         way = rng.below(4)
         if way == 0:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.conformance import patterns
-from vyre_driver.conformance.case import Case
+from vyre_driver.conformance.case import EXACT, Case
 from vyre_driver.conformance.expression_maker import BOOL, F32, I32, MOVED, U32, U64, ExpressionMaker, computed_types
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.random_source import RandomSource
@@ -122,7 +122,7 @@ def made_with(rng: RandomSource, options: Options, name: str) -> Case:
     inside = [*shared.values(), *(one for one, _ in tally)]
     program = Program.new([*buffers.declared, *inside], size, [ir.region(ROOT_GENERATOR, *nodes)])
     inexact = {_INEXACT: tolerance_of(program)}
-    return Case(name, program, tuple(buffers.inputs), grid, tolerances=inexact, subgroup_lanes=options.subgroup_lanes)
+    return Case(name, program, tuple(buffers.inputs), grid, EXACT, tolerances=inexact, subgroup_lanes=options.subgroup_lanes)
 
 
 def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:

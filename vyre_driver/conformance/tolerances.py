@@ -1,6 +1,7 @@
 """How far from the reference an f32 may be, by what it was computed with, and over which numbers that holds.
 
-What is not named here is exact: sums, differences, products, min, max, fma, rounding, casts.
+What is not named here is exact: sums, differences, products, quotients, roots, min, max, fma, rounding, casts, and the
+functions of the library, which are made of these.
 
 Source: spec item 8 (4 and 128 steps); the Vulkan specification, "Precision of GLSL.std.450 instructions": absolute errors of
 sine and cosine in [-pi, pi] and of the logarithm near 1, and what tangents, arcs and hyperbolic functions inherit from these.
@@ -10,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.conformance.case import ELEMENTARY, TRANSCENDENTAL, Tolerance
-from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.conformance.case import EXACT, TRANSCENDENTAL, Tolerance
+from vyre_driver.ir.arithmetic import Unary
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.operators import UnOp
 from vyre_driver.ir.terms import terms_within
 
 if TYPE_CHECKING:
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
 
 _ANGLES = Tolerance(128, 2.0**-11)
 _INHERITED = Tolerance(4096, 2.0**-11)
-TOLERANCES: dict[object, Tolerance] = {
-    BinOp.DIV: ELEMENTARY,
-    UnOp.SQRT: TRANSCENDENTAL,
-    UnOp.INVERSE_SQRT: TRANSCENDENTAL,
-    UnOp.RECIPROCAL: ELEMENTARY,
+TOLERANCES: dict[UnOp, Tolerance] = {
     UnOp.SIN: _ANGLES,
     UnOp.COS: _ANGLES,
     UnOp.TAN: _INHERITED,
@@ -39,14 +36,6 @@ TOLERANCES: dict[object, Tolerance] = {
     UnOp.SINH: Tolerance(128, 2.0**-20),
     UnOp.COSH: TRANSCENDENTAL,
     UnOp.TANH: Tolerance(128, 2.0**-20),
-    # Functions of ours whose bodies divide or take a root, by name; the others are exact.
-    "power": ELEMENTARY,
-    "atan2": Tolerance(8),
-    "hypot": Tolerance(8),
-    "floor_divide": Tolerance(8),
-    "asinh": Tolerance(16),
-    "acosh": Tolerance(16),
-    "atanh": Tolerance(16),
 }
 
 # Between which numbers the functions are asked, where their tolerance does not hold everywhere or their value is huge.
@@ -72,9 +61,9 @@ RANGES: dict[UnOp, tuple[float, float]] = {
 
 def tolerance_of(program: Program) -> Tolerance:
     """Return the widest tolerance of all that a program computes of f32."""
-    found = ELEMENTARY
+    found = EXACT
     for term in terms_within(*program.entry):
-        if isinstance(term, Binary | Unary) and term.dtype == DataType.F32 and term.op in TOLERANCES:
+        if isinstance(term, Unary) and term.dtype == DataType.F32 and term.op in TOLERANCES:
             other = TOLERANCES[term.op]
             found = Tolerance(max(found.ulps, other.ulps), max(found.absolute, other.absolute))
     return found

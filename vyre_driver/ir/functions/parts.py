@@ -1,8 +1,8 @@
 """What the bodies of functions are made of: the bits of an f32, powers of two, polynomials.
 
-A body is an expression of f32 operators that the IR rounds by themselves, so that it gives the same on every device; where it
-divides or takes a root, a device may be some steps of the last place off. A part of a body stands in several places and is
-evaluated once.
+A body is an expression of f32 operators that the IR rounds by themselves, so that it gives the same on every device; where a
+program leaves floats to the device, and the body divides or takes a root, that may be some steps of the last place off. A part
+of a body stands in several places and is evaluated once.
 """
 
 from __future__ import annotations

@@ -175,6 +175,7 @@ class Buffers:
         # Arithmetic, which is all that sees its floats, would flush them at each load; a store is seldom repeated as often.
         uses = self._uses
         result.canonical = kind.form is Form.F32 and result.name not in uses.copied | uses.atomic.keys()
+        result.canonical &= code.target.flushes_by_bits
         result.element = self._element_type(result.name, kind, is_shared=True)
         array = module.array_type(Op.TypeArray, result.element, code.const(result.count))
         self.by_name[result.name] = result

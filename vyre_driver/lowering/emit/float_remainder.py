@@ -20,7 +20,7 @@ _FRACTION, _IMPLICIT, _SHIFT, _A_TURN = 0x007F_FFFF, 0x0080_0000, 23, 3
 
 def fmod(code: Code, left: int, right: int) -> int:
     """Return the remainder of two f32, with the sign of the first; NaN by 0 and of an infinity."""
-    clean = floats.flushed(code, left)
+    clean = floats.cleared(code, left) if code.target.strict else left
     size, divisor = (floats.magnitude(code, one) for one in (clean, floats.flushed(code, right)))
     is_less = code.op(Ins.ULessThan, code.bool, size, divisor)
     found = _normalized(code, _remainder(code, size, divisor), divisor)

@@ -40,11 +40,21 @@ def magnitude(code: Code, operand: int) -> int:
 
 def flushed(code: Code, operand: int) -> int:
     """Return a float with a subnormal made the zero of its sign, unless the device does that or the target is not strict."""
-    if operand in code.canonical or not code.target.strict or FLUSH in code.target.features:
+    return cleared(code, operand) if code.target.flushes_by_bits else operand
+
+
+def cleared(code: Code, operand: int) -> int:
+    """Return a float with a subnormal made the zero of its sign, by its bits: for what takes bits, which no device flushes."""
+    if operand in code.canonical:
         return operand
     tiny = code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
     zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, code.bits(operand), code.const(SIGN)))
     return code.normal(code.op(Ins.Select, code.f32, tiny, zero, operand))
+
+
+def result(code: Code, made: int) -> int:
+    """Return the result of an operation of the device without subnormals; it has none where the device flushes them."""
+    return code.normal(made) if code.target.strict and FLUSH in code.target.features else flushed(code, made)
 
 
 def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
@@ -61,8 +71,8 @@ def arithmetic(code: Code, opcode: int, *operands: int) -> int:
     """Return the result of FAdd, FSub, FMul or FDiv."""
     clean = [flushed(code, one) for one in operands]
     if code.target.contracts:
-        return flushed(code, code.op(opcode, code.f32, *clean))
-    return flushed(code, exact(code, opcode, code.f32, *clean))
+        return result(code, code.op(opcode, code.f32, *clean))
+    return result(code, exact(code, opcode, code.f32, *clean))
 
 
 def kept(code: Code, made: int, *operands: int) -> int:
@@ -78,19 +88,28 @@ def negate(code: Code, operand: int) -> int:
 
 def extended(code: Code, number: int, *operands: int) -> int:
     """Return the result of a function of GLSL.std.450."""
-    result = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
-    return code.normal(result) if number in _NEVER_SUBNORMAL else flushed(code, result)
+    made = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
+    return code.normal(made) if number in _NEVER_SUBNORMAL else result(code, made)
 
 
 def choose(code: Code, number: int, *operands: int) -> int:
-    """Return FAbs, or NMin or NMax: of a number and a NaN the number."""
+    """Return FAbs, NMin or NMax: of a number and a NaN the number."""
     clean = [flushed(code, one) for one in operands]
     return kept(code, code.glsl(number, code.f32, *clean), *clean)
 
 
 def absolute(code: Code, operand: int) -> int:
-    """Return the magnitude."""
-    return choose(code, Glsl.FAbs, operand)
+    """Return the magnitude, without its sign bit where the target is strict.
+
+    NVIDIA's compiler (580.159.04 on an H200) takes a comparison of FAbs that only a NaN fails for true.
+    """
+    if not code.target.strict:
+        return choose(code, Glsl.FAbs, operand)
+    size = magnitude(code, operand)
+    if operand not in code.canonical:  # and no operation of the device's flushes it
+        tiny = code.op(Ins.ULessThan, code.bool, size, code.const(LEAST_NORMAL))
+        size = code.op(Ins.Select, code.u32, tiny, code.const(0), size)
+    return code.normal(of_bits(code, size))
 
 
 def abs_diff(code: Code, left: int, right: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
-from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, wide
+from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, rounded_floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_flag
 from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, Form
@@ -64,6 +64,18 @@ def _function(number: int) -> Callable[[Code, int], int]:
     return lambda code, operand: floats.extended(code, number, operand)
 
 
+def _quotient(code: Code, left: int, right: int) -> int:
+    """Return the quotient of f32: the device's own, unless the target is strict."""
+    if code.target.strict:
+        return rounded_floats.quotient(code, left, right)
+    return floats.arithmetic(code, Ins.FDiv, left, right)
+
+
+def _rounded(strictly: Callable[[Code, int], int], otherwise: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
+    """Return an operator of f32 that is rounded once where the target is strict, and the device's own elsewhere."""
+    return lambda code, operand: (strictly if code.target.strict else otherwise)(code, operand)
+
+
 def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
     """Return an operator of u32 for i32."""
     return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.bits(operand)))
@@ -106,7 +118,7 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.ADD, Form.F32): _float(Ins.FAdd),
     (BinOp.SUB, Form.F32): _float(Ins.FSub),
     (BinOp.MUL, Form.F32): _float(Ins.FMul),
-    (BinOp.DIV, Form.F32): _float(Ins.FDiv),
+    (BinOp.DIV, Form.F32): _quotient,
     (BinOp.MIN, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMin, left, right),
     (BinOp.MAX, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMax, left, right),
     (BinOp.ABS_DIFF, Form.F32): floats.abs_diff,
@@ -117,7 +129,6 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
 _FUNCTIONS = {
     UnOp.COS: Glsl.Cos,
     UnOp.SIN: Glsl.Sin,
-    UnOp.SQRT: Glsl.Sqrt,
     UnOp.FLOOR: Glsl.Floor,
     UnOp.CEIL: Glsl.Ceil,
     UnOp.TRUNC: Glsl.Trunc,
@@ -132,7 +143,6 @@ _FUNCTIONS = {
     UnOp.TANH: Glsl.Tanh,
     UnOp.SINH: Glsl.Sinh,
     UnOp.COSH: Glsl.Cosh,
-    UnOp.INVERSE_SQRT: Glsl.InverseSqrt,
 }
 _COUNTING: dict[UnOp, tuple[Callable[[Code, int], int], Callable[[Code, int], int]]] = {
     UnOp.POPCOUNT: (integers.popcount, wide.popcount),
@@ -153,7 +163,9 @@ _UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
     (UnOp.ABS, Form.F32): floats.absolute,
     (UnOp.ROUND, Form.F32): floats.rounded,
     (UnOp.SIGN, Form.F32): floats.sign,
-    (UnOp.RECIPROCAL, Form.F32): floats.reciprocal,
+    (UnOp.RECIPROCAL, Form.F32): _rounded(rounded_floats.reciprocal, floats.reciprocal),
+    (UnOp.SQRT, Form.F32): _rounded(rounded_floats.root, _function(Glsl.Sqrt)),
+    (UnOp.INVERSE_SQRT, Form.F32): _rounded(rounded_floats.inverse_root, _function(Glsl.InverseSqrt)),
 }
 # How the magnitude of an f32 stands to infinity.
 _PREDICATES = {UnOp.IS_NAN: Ins.UGreaterThan, UnOp.IS_INF: Ins.IEqual, UnOp.IS_FINITE: Ins.ULessThan}

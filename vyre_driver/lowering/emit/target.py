@@ -42,6 +42,11 @@ class LoweringTarget(NamedTuple):
         """The version of what makes the code."""
         return EMITTER_VERSION
 
+    @property
+    def flushes_by_bits(self) -> bool:
+        """Whether subnormals are flushed, and not by the device."""
+        return self.strict and FLUSH not in self.features
+
     def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
         names = ("strict", "fuses", "fences", "contracts", "checks")

@@ -53,7 +53,7 @@ class Variables:
             self._in_sight[name] = value
             return
         variable = code.module.name(code.variable(code.type_of(value.kind.form)), name)
-        is_canonical = value.kind.form is Form.F32 and name not in code.uses.uncomputed
+        is_canonical = value.kind.form is Form.F32 and name not in code.uses.uncomputed and code.target.flushes_by_bits
         slot = self._in_sight[name] = _Slot(variable, value.kind, is_canonical=is_canonical)
         self._put(slot, value)
 

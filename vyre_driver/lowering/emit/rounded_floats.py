@@ -1,0 +1,186 @@
+"""Quotients and roots of f32, rounded once on every device: the device's own are corrected by integers.
+
+Vulkan lets an inverse be wrong by 2.5 ulp, and an inverse root by 2. A product with it is near a quotient or root of
+significands, in units of 2^-23; ``_MARGIN`` less it is too small for certain. The remainder, exact in 32 bits, times that
+inverse again says by how many units, to one; and the remainder behind those, which of two neighbours is nearer. That is right
+as long as the product is less than 60 units off, ten times what Vulkan allows. Nothing hangs on a fused multiply-add, on how
+the device rounds, or on subnormals, which are taken for zeros whether the device flushes them or not.
+
+A quotient of normal numbers is never half way between two f32, and a root is not either, so that there are no ties but one:
+half way between the largest subnormal, which is flushed, and the least normal number, which is the result.
+
+Source: IEEE 754-2019, 5.4.1 (division and squareRoot are correctly rounded) and 6.1 to 6.3 (infinities, NaNs, signs);
+Vulkan 1.3, "Precision and Operation of SPIR-V Instructions" (OpFDiv, InverseSqrt).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.lowering.emit import floats, integers
+from vyre_driver.spirv.instructions import Glsl, Ins
+
+if TYPE_CHECKING:
+    from vyre_driver.lowering.emit.code import Code
+
+_FRACTION, _IMPLICIT, _SHIFT = 0x007F_FFFF, 0x0080_0000, 23
+_TWO = 0x4000_0000
+_LAST_EXPONENT_BIT = 0x00FF_FFFF  # and the fraction
+_MARGIN = 64
+_UNITS = 0x3F00_0000  # less these, the bits of a number from 1 to 2 are the number in units of 2^-23
+# Of a quotient the exponent is held with 128 more, so that it is never below 0, and the significand's upper bit counts as one.
+_BIAS, _LEAST_SUM, _LEAST_OVERFLOW, _OF_SUM = 0x7F80_0000, 0x4100_0000, 0xC000_0000, 0x4080_0000
+
+
+def quotient(code: Code, left: int, right: int) -> int:
+    """Return left / right, rounded once; by a power of two it is a product."""
+    inverse = _inverse_power_of_two(code.floats.get(right))
+    if inverse is not None:
+        return floats.arithmetic(code, Ins.FMul, left, code.const_f32(inverse))
+    return code.normal(floats.of_bits(code, _quotient(code, code.bits(left), code.bits(right))))
+
+
+def reciprocal(code: Code, operand: int) -> int:
+    """Return 1 / operand, rounded once."""
+    return code.normal(floats.of_bits(code, _quotient(code, code.const(floats.ONE), code.bits(operand))))
+
+
+def root(code: Code, operand: int) -> int:
+    """Return the square root, rounded once."""
+    return code.normal(floats.of_bits(code, _root(code, code.bits(operand))))
+
+
+def inverse_root(code: Code, operand: int) -> int:
+    """Return 1 / root, both rounded."""
+    below = _root(code, code.bits(operand))
+    return code.normal(floats.of_bits(code, _quotient(code, code.const(floats.ONE), below)))
+
+
+def _inverse_power_of_two(known: object) -> int | None:
+    """Return the bits of 1 / divisor, if that is a constant power of two whose inverse is a normal number."""
+    if not isinstance(known, int) or known & _FRACTION:
+        return None
+    exponent = 254 - (known >> _SHIFT & 0xFF)
+    return known & floats.SIGN | exponent << _SHIFT if 1 <= exponent < 254 else None
+
+
+def _lowered(code: Code, near: int) -> int:
+    """Return a number of about 1 to 2 in units of 2^-23, too small by 4 to 124 of them."""
+    return code.op(Ins.ISub, code.u32, code.bits(near), code.const(_UNITS + _MARGIN))
+
+
+def _steps(code: Code, rest: int, inverse: int, shift: int) -> int:
+    """Return how many units a remainder takes, or one less: the remainder over a divisor, by whose inverse it is multiplied."""
+    size = code.op(Ins.ConvertUToF, code.f32, rest)
+    part = code.op(Ins.ConvertFToU, code.u32, code.op(Ins.FMul, code.f32, size, inverse))
+    return code.op(Ins.ShiftRightLogical, code.u32, part, code.const(shift))
+
+
+def _nearest(code: Code, near: int, middle: int, wanted: int) -> int:
+    """Return a number, or one more where what is wanted is above the middle of the two; both are given by their lower 32 bits.
+
+    They are less than 2^31 apart, so that the sign bit of their difference tells.
+    """
+    difference = integers.sub(code, middle, wanted)
+    return code.op(Ins.IAdd, code.u32, near, code.op(Ins.ShiftRightLogical, code.u32, difference, code.const(31)))
+
+
+def _root(code: Code, bits: int) -> int:
+    """Return the bits of the root of an f32 by its bits."""
+    size = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(floats.MAGNITUDE))
+    less = code.op(Ins.ISub, code.u32, bits, code.const(floats.LEAST_NORMAL))
+    has_root = code.op(Ins.ULessThan, code.bool, less, code.const(floats.INFINITY - floats.LEAST_NORMAL))
+    is_zero = code.op(Ins.ULessThan, code.bool, size, code.const(floats.LEAST_NORMAL))
+    is_infinite = code.op(Ins.IEqual, code.bool, bits, code.const(floats.INFINITY))
+    zero = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(floats.SIGN))
+    other = code.op(Ins.Select, code.u32, is_infinite, code.const(floats.INFINITY), code.const(floats.QUIET_NAN))
+    other = code.op(Ins.Select, code.u32, is_zero, zero, other)
+    # Half the exponent, without the significand's upper bit, which is added to it.
+    more = code.op(Ins.IAdd, code.u32, bits, code.const(floats.ONE - 2 * _IMPLICIT))
+    half = code.op(Ins.ShiftRightLogical, code.u32, more, code.const(1))
+    exponent = code.op(Ins.BitwiseAnd, code.u32, half, code.const(floats.INFINITY))
+    found = code.op(Ins.IAdd, code.u32, exponent, _root_of_significand(code, bits))
+    return code.op(Ins.Select, code.u32, has_root, found, other)
+
+
+def _root_of_significand(code: Code, bits: int) -> int:
+    """Return the root of an f32 that is scaled by a power of four to lie in [1, 4), in units of 2^-23."""
+    low = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(_LAST_EXPONENT_BIT))
+    turned = code.op(Ins.BitwiseXor, code.u32, low, code.const(_IMPLICIT))
+    scaled = floats.of_bits(code, code.op(Ins.IAdd, code.u32, turned, code.const(floats.ONE)))
+    inverse = code.glsl(Glsl.InverseSqrt, code.f32, scaled)
+    lower = _lowered(code, code.op(Ins.FMul, code.f32, scaled, inverse))
+    # In units of 2^-46, of which the lower 32 bits are the lower bits of the fraction.
+    is_even = code.op(Ins.ShiftRightLogical, code.u32, turned, code.const(_SHIFT))
+    count = code.op(Ins.IAdd, code.u32, is_even, code.const(_SHIFT))
+    square = code.op(Ins.ShiftLeftLogical, code.u32, bits, count)
+    rest = integers.sub(code, square, code.op(Ins.IMul, code.u32, lower, lower))
+    near = code.op(Ins.IAdd, code.u32, lower, _steps(code, rest, inverse, _SHIFT + 1))
+    middle = code.op(Ins.IMul, code.u32, near, code.op(Ins.IAdd, code.u32, near, code.const(1)))  # (near + 1/2)^2 - 1/4
+    return _nearest(code, near, middle, square)
+
+
+def _quotient(code: Code, left: int, right: int) -> int:
+    """Return the bits of the quotient of two f32 by their bits."""
+    fractions = [code.op(Ins.BitwiseAnd, code.u32, one, code.const(_FRACTION)) for one in (left, right)]
+    exponents = [code.op(Ins.BitwiseAnd, code.u32, one, code.const(floats.INFINITY)) for one in (left, right)]
+    is_less = code.op(Ins.ULessThan, code.bool, *fractions)
+    bias = code.op(Ins.Select, code.u32, is_less, code.const(_BIAS - _IMPLICIT), code.const(_BIAS))
+    exponent = integers.sub(code, code.op(Ins.IAdd, code.u32, exponents[0], bias), exponents[1])
+    total = code.op(Ins.IAdd, code.u32, exponent, _quotient_of_significands(code, fractions[0], fractions[1], is_less))
+    return _with_edges(code, left, right, _within_range(code, total, fractions[1]))
+
+
+def _quotient_of_significands(code: Code, left: int, right: int, is_less: int) -> int:
+    """Return the quotient of significands, by their fractions, the first doubled where it is less, in units of 2^-23."""
+    upper = code.op(Ins.Select, code.u32, is_less, code.const(_TWO), code.const(floats.ONE))
+    scaled = floats.of_bits(code, code.op(Ins.BitwiseOr, code.u32, left, upper))
+    divisor = floats.of_bits(code, code.op(Ins.BitwiseOr, code.u32, right, code.const(floats.ONE)))
+    inverse = code.op(Ins.FDiv, code.f32, code.const_f32(floats.ONE), divisor)
+    lower = _lowered(code, code.op(Ins.FMul, code.f32, scaled, inverse))
+    by = code.op(Ins.BitwiseOr, code.u32, right, code.const(_IMPLICIT))
+    # Of the dividend the lower 32 bits, in which the upper bit of the significand does not show.
+    shifted, twice, fourfold = (code.op(Ins.ShiftLeftLogical, code.u32, left, code.const(_SHIFT + more)) for more in range(3))
+    dividend = code.op(Ins.Select, code.u32, is_less, twice, shifted)
+    doubled = code.op(Ins.Select, code.u32, is_less, fourfold, twice)
+    rest = integers.sub(code, dividend, code.op(Ins.IMul, code.u32, lower, by))
+    near = code.op(Ins.IAdd, code.u32, lower, _steps(code, rest, inverse, _SHIFT))
+    twice_near = code.op(Ins.IAdd, code.u32, near, near)
+    middle = code.op(Ins.IMul, code.u32, code.op(Ins.IAdd, code.u32, twice_near, code.const(1)), by)
+    return _nearest(code, near, middle, doubled)
+
+
+def _within_range(code: Code, total: int, divisor: int) -> int:
+    """Return the bits of a quotient's magnitude: an infinity above the greatest number, and 0 below the least normal one.
+
+    The one quotient below it that is rounded up to it is the tie: (2^24 - 1) / 2^23, scaled.
+    """
+    is_last = code.op(Ins.IEqual, code.bool, total, code.const(_LEAST_SUM - 1))
+    is_power = code.op(Ins.IEqual, code.bool, divisor, code.const(0))
+    is_tie = code.op(Ins.LogicalAnd, code.bool, is_last, is_power)
+    least = code.op(Ins.Select, code.u32, is_tie, code.const(floats.LEAST_NORMAL), code.const(0))
+    found = code.op(Ins.ISub, code.u32, total, code.const(_OF_SUM))
+    is_normal = code.op(Ins.UGreaterThanEqual, code.bool, total, code.const(_LEAST_SUM))
+    found = code.op(Ins.Select, code.u32, is_normal, found, least)
+    is_over = code.op(Ins.UGreaterThanEqual, code.bool, total, code.const(_LEAST_OVERFLOW))
+    return code.op(Ins.Select, code.u32, is_over, code.const(floats.INFINITY), found)
+
+
+def _with_edges(code: Code, left: int, right: int, found: int) -> int:
+    """Return the bits of a quotient by those of its magnitude: with its sign, and what zeros, infinities and NaNs give."""
+    infinity, least = code.const(floats.INFINITY), code.const(floats.LEAST_NORMAL)
+    sizes = [code.op(Ins.BitwiseAnd, code.u32, one, code.const(floats.MAGNITUDE)) for one in (left, right)]
+    zeros = [code.op(Ins.ULessThan, code.bool, one, least) for one in sizes]
+    endless = [code.op(Ins.IEqual, code.bool, one, infinity) for one in sizes]
+    nans = [code.op(Ins.UGreaterThan, code.bool, one, infinity) for one in sizes]
+    vanishes = code.op(Ins.LogicalOr, code.bool, zeros[0], endless[1])
+    overflows = code.op(Ins.LogicalOr, code.bool, endless[0], zeros[1])
+    has_none = code.op(Ins.LogicalAnd, code.bool, vanishes, overflows)
+    for one in nans:
+        has_none = code.op(Ins.LogicalOr, code.bool, has_none, one)
+    size = code.op(Ins.Select, code.u32, overflows, infinity, found)
+    size = code.op(Ins.Select, code.u32, vanishes, code.const(0), size)
+    signs = code.op(Ins.BitwiseXor, code.u32, left, right)
+    sign = code.op(Ins.BitwiseAnd, code.u32, signs, code.const(floats.SIGN))
+    signed = code.op(Ins.BitwiseOr, code.u32, size, sign)
+    return code.op(Ins.Select, code.u32, has_none, code.const(floats.QUIET_NAN), signed)

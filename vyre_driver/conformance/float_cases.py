@@ -1,4 +1,4 @@
-"""Hand-written cases of f32 that compilers take for numbers: comparisons that a NaN alone fails, and operators on subnormals.
+"""Hand-written cases of f32 at its ends: comparisons that a NaN alone fails, operators on subnormals, halves that may be some.
 
 The comparisons are of results whose range a compiler knows, but for the NaN. One of them a program: beside others a compiler
 may find another way. NVIDIA's compiler took the first for true (docs/conformance.md).
@@ -80,6 +80,18 @@ def float_cases() -> Iterator[Case]:
     given = np.array(_SUBNORMALS, np.uint32).view(np.float32)
     for name, make in _OF_SUBNORMALS.items():
         yield elementwise(f"the {name} of subnormals", [F32], [given], make, F32)
+    yield from _halves()
+
+
+def _halves() -> Iterator[Case]:
+    """Yield halves about the least normal number: half of the greatest number below twice it is rounded up to it."""
+    words = np.array([0x00FF_FFFF, 0x80FF_FFFF, 0x00FF_FFFE, 0x0100_0000, 0x80FF_FFFD, 0x0080_0000], np.uint32)
+    given = words.view(np.float32)
+    yield elementwise("halves as products with a constant", [F32], [given], lambda x: x * ir.f32(0.5), F32)
+    yield elementwise("halves as quotients by a constant", [F32], [given], lambda x: x / ir.f32(2.0), F32)
+    for name, value, op in (("products", 0.5, BinOp.MUL), ("quotients", 2.0, BinOp.DIV)):
+        other = np.full(len(given), value, np.float32)
+        yield elementwise(f"halves as {name}", [F32, F32], [given, other], partial(ir.binop, op), F32)
 
 
 def _comparisons() -> Iterator[Case]:

@@ -180,3 +180,22 @@ def test_what_is_made_of_bits_takes_subnormals_for_zeros_where_the_device_flushe
     with np.errstate(all="ignore"):
         right = np.asarray(interpret(program, [given]).outputs[0])
     np.testing.assert_array_equal(found.view(np.uint32), right.view(np.uint32))
+
+
+def opcodes(code: bytes) -> list[int]:
+    words, found, at = np.frombuffer(code, np.uint32).tolist(), [], 5
+    while at < len(words):
+        found.append(words[at] & 0xFFFF)
+        at += words[at] >> 16
+    return found
+
+
+@pytest.mark.parametrize(("op", "corrections"), [(BinOp.DIV, 0), (UnOp.RECIPROCAL, 0), (UnOp.INVERSE_SQRT, 2)])
+def test_where_the_devices_quotients_are_right_they_are_taken_as_they_are(
+    lower: Lower, op: BinOp | UnOp, corrections: int
+) -> None:
+    plain, corrected = (
+        opcodes(lower(of(op, 4), (), LoweringTarget(frozenset({FLUSH}), divides=divides)).code) for divides in (True, False)
+    )
+    assert (plain.count(Ins.FDiv), plain.count(Ins.IMul)) == (1, corrections)
+    assert corrected.count(Ins.IMul) == corrections + 2

@@ -37,14 +37,17 @@ def test_float_controls_are_used_where_one_width_may_be_told_by_itself(
 
 
 @pytest.mark.parametrize(
-    ("driver_id", "fuses", "fences"), [(NVIDIA, True, True), (LLVMPIPE, False, False), (RADV, False, True)]
+    ("driver_id", "fuses", "divides", "fences"),
+    [(NVIDIA, True, True, True), (LLVMPIPE, False, False, False), (RADV, False, False, True)],
 )
-def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
-    driver_id: int, *, fuses: bool, fences: bool
+def test_an_fma_and_quotients_are_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
+    driver_id: int, *, fuses: bool, divides: bool, fences: bool
 ) -> None:
     one = device(driver_id=driver_id, float_controls=frozenset())
     found = [target_for(one, (), config) for config in (None, DispatchConfig(ulp_budget=0), DispatchConfig(ulp_budget=1))]
-    assert found == [LoweringTarget(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
+    assert found == [
+        LoweringTarget(strict=strict, fuses=fuses, divides=divides, fences=fences) for strict in (True, True, False)
+    ]
 
 
 @pytest.mark.parametrize(

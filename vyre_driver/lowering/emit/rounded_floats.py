@@ -33,7 +33,9 @@ _BIAS, _LEAST_SUM, _LEAST_OVERFLOW, _OF_SUM = 0x7F80_0000, 0x4100_0000, 0xC000_0
 
 
 def quotient(code: Code, left: int, right: int) -> int:
-    """Return left / right, rounded once; by a power of two it is a product."""
+    """Return left / right, rounded once; by a power of two it is a product, where it is not the device's own."""
+    if code.target.divides:
+        return floats.arithmetic(code, Ins.FDiv, left, right)
     inverse = _inverse_power_of_two(code.floats.get(right))
     if inverse is not None:
         return floats.arithmetic(code, Ins.FMul, left, code.const_f32(inverse))
@@ -42,6 +44,8 @@ def quotient(code: Code, left: int, right: int) -> int:
 
 def reciprocal(code: Code, operand: int) -> int:
     """Return 1 / operand, rounded once."""
+    if code.target.divides:
+        return floats.reciprocal(code, operand)
     return code.normal(floats.of_bits(code, _quotient(code, code.const(floats.ONE), code.bits(operand))))
 
 
@@ -53,6 +57,8 @@ def root(code: Code, operand: int) -> int:
 def inverse_root(code: Code, operand: int) -> int:
     """Return 1 / root, both rounded."""
     below = _root(code, code.bits(operand))
+    if code.target.divides:
+        return reciprocal(code, code.normal(floats.of_bits(code, below)))
     return code.normal(floats.of_bits(code, _quotient(code, code.const(floats.ONE), below)))
 
 

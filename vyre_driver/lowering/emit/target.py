@@ -25,13 +25,15 @@ class LoweringTarget(NamedTuple):
     ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
     without it they are the device's own. ``contracts`` lets the device join a product and a sum. ``fuses`` says that the
-    device's own fma rounds once, ``fences`` that atomics with an order may stand where only some invocations come. ``checks``
-    keeps indices inside of bound buffers; without it the device does. ``lines`` are those of a ProgramConfig.
+    device's own fma rounds once, ``divides`` that its quotients do, ``fences`` that atomics with an order may stand where only
+    some invocations come. ``checks`` keeps indices inside of bound buffers; without it the device does. ``lines`` are those of
+    a ProgramConfig.
     """
 
     features: frozenset[str] = frozenset()
     strict: bool = True
     fuses: bool = True
+    divides: bool = False
     fences: bool = True
     contracts: bool = False
     checks: bool = True
@@ -49,7 +51,7 @@ class LoweringTarget(NamedTuple):
 
     def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
-        names = ("strict", "fuses", "fences", "contracts", "checks")
+        names = ("strict", "fuses", "divides", "fences", "contracts", "checks")
         found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
         if self.lines is not None:
             found["lines"] = hashlib.blake2b(repr(self.lines).encode(), digest_size=16).digest()

@@ -3,9 +3,11 @@
 Each of twelve kernels of examples/gallery has a shader in benchmarks/glsl that does the same. Instructions are those of whole
 modules without labels, declarations and merges: as they are emitted, and after ``spirv-opt -O`` where that is installed, which
 inlines functions and drops what is computed twice, so that these compare work with work; loops are kept as they are, whatever
-they hint. "device" is how kernels are
-compiled by default; "robust" is that without checks of bounds, and "exact" rounds as the reference interpreter does. Times are
-shares of a batch that is replayed on resident buffers.
+they hint, and float controls, which no shader here has, are left out, since spirv-opt keeps dead code beside them.
+
+"device" is how kernels are compiled by default, which keeps every access inside of its buffer; "robust" is them with
+``bounds="robust"``, which leaves that to the device, as the shaders do; "exact" rounds as the reference interpreter does. Times
+are shares of a batch that is replayed on resident buffers.
 """
 
 from __future__ import annotations
@@ -41,8 +43,11 @@ _MODES = {
     "robust": LoweringTarget(_FEATURES, strict=False, checks=False),
     "exact": LoweringTarget(_FEATURES, strict=True),
 }
-# Function, FunctionParameter, FunctionEnd, Variable, LoopMerge, SelectionMerge, Label, Return: nothing is computed for them.
-_NO_WORK = frozenset({54, 55, 56, 59, 246, 247, 248, 253})
+# Nothing is computed for Function, FunctionParameter, FunctionEnd, Variable, Bitcast, LoopMerge, SelectionMerge, Label, Return.
+_NO_WORK = frozenset({54, 55, 56, 59, 124, 246, 247, 248, 253})
+_CAPABILITY, _EXTENSION, _EXECUTION_MODE = 17, 10, 16
+_FLOAT_CONTROLS = {_CAPABILITY: (1, range(4464, 4469)), _EXECUTION_MODE: (2, range(4459, 4464))}
+_FLOAT_CONTROLS_NAME = b"SPV_KHR_float_controls\0"
 _SAME = 0.98  # of the elements: where a shader's products and sums are joined, a point of a picture may turn out another
 _FUNCTION, _LOOP_MERGE = 54, 246
 
@@ -171,12 +176,18 @@ def instruction_count(code: bytes) -> int:
 
 
 def without_hints(code: bytes) -> bytes:
-    """Return a module whose loops say nothing of unrolling, which spirv-opt does at their word."""
+    """Return a module that says nothing of unrolling, which spirv-opt does at its word, and nothing of float controls."""
     words = array.array("I", code)
+    found = words[:5]
     for opcode, at in instructions(words):
+        one = words[at : at + (words[at] >> 16)]
+        place, values = _FLOAT_CONTROLS.get(opcode, (0, range(0)))
+        if one[place] in values or (opcode == _EXTENSION and one[1:].tobytes().startswith(_FLOAT_CONTROLS_NAME)):
+            continue
         if opcode == _LOOP_MERGE:
-            words[at + 3] = 0
-    return words.tobytes()
+            one[3] = 0
+        found += one
+    return found.tobytes()
 
 
 def optimised(code: bytes) -> bytes | None:
@@ -195,17 +206,23 @@ def code_facts(made: dict[str, Case]) -> dict[str, Any]:
     """Return the instructions of every module, and how each kernel compares with its shader."""
     facts: dict[str, Any] = {}
     for name, case in made.items():
-        program = case.kernel.program()
-        plan = BindingPlan.build(program)
-        codes = {mode: emit(program, plan, (), target).code for mode, target in _MODES.items()}
+        codes = {}
+        for mode, target in _MODES.items():
+            program = (robust(case.kernel) if mode == "robust" else case.kernel).program()
+            codes[mode] = emit(program, BindingPlan.build(program), (), target).code
         codes["glsl"] = shader(name).code
         emitted = {mode: instruction_count(code) for mode, code in codes.items()}
         after = {mode: instruction_count(best) for mode, code in codes.items() if (best := optimised(code)) is not None}
         facts[name] = {"emitted": emitted, "optimised": after}
         for how, found in (("emitted", emitted), ("optimised", after)):
             if found:
-                facts[name][f"device / glsl, {how}"] = round(found["device"] / found["glsl"], 3)
+                facts[name] |= {f"{one} / glsl, {how}": round(found[one] / found["glsl"], 3) for one in ("device", "robust")}
     return facts
+
+
+def robust(kernel: Kernel) -> Kernel:
+    """Return a kernel as it is with ``bounds="robust"``."""
+    return type(kernel)(kernel.function, kernel.definition._replace(bounds="robust"), kernel._choices)  # noqa: SLF001 -- its extent
 
 
 def times(driver: Driver, made: dict[str, Case], rounds: int) -> tuple[list[Row], dict[str, str]]:

@@ -351,7 +351,7 @@ class Kernel:
                 )
         constants = constants_of(definition.name, definition.signature, dict(values))
         is_over = definition.signature.group is None and self._choices.over is not None
-        return Specialization(constants, kinds, definition.mode, is_over=is_over)
+        return Specialization(constants, kinds, definition.mode, is_over=is_over, robust=definition.is_robust)
 
     @SignatureProperty
     def __signature__(self) -> inspect.Signature:

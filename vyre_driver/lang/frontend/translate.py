@@ -264,12 +264,15 @@ def _strided(t: Translation, signature: KernelSignature, body: Body) -> Body:
 
 
 def _extents(t: Translation, axis: int, name: str) -> list[Expr]:
-    """Return what an axis of the grid has to stay below: the lengths of arrays, or a number that each call gives."""
+    """Return what an axis of the grid has to stay below: the lengths of arrays, or a number that each call gives.
+
+    Calls check that these lengths are one; where the device keeps accesses inside anyhow, that of the first array does.
+    """
     uses = t.extents[axis]
     if not uses or t.specialization.is_over:
         return [t.scalar(f"{name}.extent", i32, (0, MAX_EXTENT)).expr]
     found: list[Expr] = []
-    for array, along in uses:
+    for array, along in uses[:1] if t.specialization.robust else uses:
         value = t.frame.names[array]
         assert isinstance(value, Array)  # noqa: S101 -- a parameter that is an array
         if not found or t.ranks[array] > 1 or array not in t.counted:

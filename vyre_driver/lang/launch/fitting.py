@@ -51,6 +51,11 @@ class Definition(NamedTuple):
         """How its function is translated for a device."""
         return "record" if self.checks else None
 
+    @property
+    def is_robust(self) -> bool:
+        """Whether accesses are left to the device."""
+        return self.bounds == "robust"
+
     def chosen(self, candidate: Candidate | None) -> Mapping[str, object]:
         """Return the constants that a candidate of the tuner says."""
         return {} if candidate is None or self.tunable is None else self.tunable.chosen(candidate)
@@ -127,7 +132,9 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     over = _extent(definition, choices, shapes, sizes)
     constants = constants_of(name, signature, {**definition.chosen(candidate), **given})
     is_over, workgroup = over is not None and signature.group is None, definition.workgroup(candidate)
-    specialization = Specialization(constants, tuple(types.items()), mode, is_over, workgroup=workgroup, stored=stored)
+    specialization = Specialization(
+        constants, tuple(types.items()), mode, is_over, workgroup=workgroup, stored=stored, robust=definition.is_robust
+    )
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)

@@ -81,7 +81,8 @@ class Specialization:
     ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
     With ``strides`` each invocation takes several indices, for what is larger than a device's grid. ``counted`` are arrays
     whose length each call gives: those that are empty, of which no buffer can be made. With ``stored`` the parameters that are
-    numbers come in a buffer, because a device does not push as many. ``workgroup`` is the size of an Index
+    numbers come in a buffer, because a device does not push as many. With ``robust`` the device keeps accesses inside of
+    buffers, and no condition has to prove it. ``workgroup`` is the size of an Index
     kernel's, along x, y and z; None is the one that all have.
     ``mode`` is ``"plain"`` for what runs as Python, where ``print`` is left out of the program; with ``"trap"`` the program
     checks its indices and asserts, for the reference interpreter; with ``"record"`` for a device.
@@ -95,6 +96,7 @@ class Specialization:
     counted: frozenset[str] = frozenset()
     workgroup: tuple[int, int, int] | None = None
     stored: bool = False
+    robust: bool = False
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""

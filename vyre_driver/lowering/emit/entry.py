@@ -145,9 +145,13 @@ class _Emitter:
         early = read_before_written(self._program, {one.name: one.count for one in shared})
         if not early:
             return
-        own = self._expressions.builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
+        builtins, size = self._expressions.builtins, self._program.workgroup_size
+        if size[1] == size[2] == 1:
+            own = builtins.axis(BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID", 0)
+        else:
+            own = builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
         for buffer in (one for one in shared if one.name in early):
-            if buffer.count == math.prod(self._program.workgroup_size):
+            if buffer.count == math.prod(size):
                 self._memory.clear(buffer, own)
                 continue
             x, y, z = self._size

@@ -88,16 +88,16 @@ class Launch:
 
     def run_again(self, taken: Taken) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
         """Run the program for a call of the form, as it took it apart; returns what the call does."""
-        run = self.compiled
-        assert run is not None  # noqa: S101 -- what goes over nothing has no form
+        assert self.compiled is not None  # noqa: S101 -- what goes over nothing has no form
+        run = self.compiled._call_plainly  # noqa: SLF001 -- which is there for this
         handed, written, numbers = taken
         try:
             if self.left_out:
-                return run(*handed, push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
+                return run(handed, self.grid, numbers, None, self.left_out)
             if self.kind is Buffer:
-                run(*handed, push_constants=numbers, workgroups=self.grid)
+                run(handed, self.grid, numbers)
             else:
-                run(*handed, push_constants=numbers, out=written or None, workgroups=self.grid)
+                run(handed, self.grid, numbers, written or None)
         except (OutputNotWritten, InputChanged) as error:
             raise found_in(self.name, error, self.shapes) from None
         return written[0] if len(written) == 1 else written or None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tuned_code import FEW
 
 from vyre_driver.errors import InvalidInput, KernelFault, LimitExceeded
 from vyre_driver.lang import kernel
@@ -105,7 +106,7 @@ def test_numbers_of_a_bound_kernel_are_set_by_name(driver: Driver) -> None:
 
 def test_a_kernel_with_them_is_tuned(driver: Driver) -> None:
     many, x = kernel(tune=True)(kernel.from_source(MANY).function).on(driver), np.arange(70, dtype=np.int32)
-    tuned = many.tune(x, *range(COUNT), seconds=0.5)
+    tuned = many.tune(x, *range(COUNT), budget=FEW)
     assert {one.status.name for one in tuned.outcomes} <= {"TIMED", "DROPPED", "NOT_TRIED"}
     assert many(x, *range(COUNT)).tolist() == expected(x, list(range(COUNT)))
 

@@ -362,3 +362,18 @@ def test_the_line_of_a_kernel_says_what_a_call_takes() -> None:
     assert repr(filled.over(3).with_(STEP=2)) == (
         "<vyre_driver.lang.Kernel filled(y: Out[i32], value: i32, flag: bool, *, STEP: Const[int] = 1), over (3,), STEP=2>"
     )
+
+
+@kernel
+def magnitudes(i: Index, x: In[i32], size: Out[i32], rest: Out[i32], is_below: Out[i32]) -> None:
+    size[i] = abs(x[i])
+    rest[i] = abs(x[i]) % 7
+    is_below[i] = 1 if abs(x[i]) < 0 else 0
+
+
+def test_the_least_number_is_its_own_magnitude_and_below_0() -> None:
+    x = np.array([0, 1, -1, 6, -6, 7, -8, 2**31 - 1, -(2**31) + 1, -(2**31)], np.int32)
+    with np.errstate(over="ignore"):
+        size = np.abs(x)
+    found = magnitudes(x)
+    assert [one.tolist() for one in found] == [size.tolist(), (size % 7).tolist(), (size < 0).astype(np.int32).tolist()]

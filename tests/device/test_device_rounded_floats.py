@@ -19,6 +19,7 @@ from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, UnOp, absolute,
 from vyre_driver.ir.functions import fmod
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH
+from vyre_driver.lowering.program import target_for
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import MODE_DENORM_FLUSH_TO_ZERO, Capability, Op
 
@@ -144,6 +145,8 @@ def put_off(code: bytes, opcode: int, by: int) -> bytes:
 def test_a_quotient_or_root_is_rounded_once(opened: Driver, op: BinOp | UnOp) -> None:
     given = pairs() if op is BinOp.DIV else (every_exponent(),)
     found = opened.compile(of(op, len(given[0])))(*given)
+    if target_for(opened.device, (), None).divides:  # whose NaN is one of its own
+        found[np.isnan(found)] = np.float32(np.nan)
     np.testing.assert_array_equal(found.view(np.uint32), wanted(op, *given))
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_ARITHMETICS = ((0.0, 0.0), (3.5, -0.0), (-1e30, 0.0))
-"""What stands for infinities and NaNs, and for zeros."""
+_ARITHMETICS = ((0.0, 0.0), (9.8, -0.0), (-1e30, 0.0))
+"""What stands for infinities and NaNs, and for zeros; the second has a last bit in both widths, which 0.0 has not."""
 
 
 def device_differences(function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int]) -> list[str] | None:

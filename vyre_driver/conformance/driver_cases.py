@@ -33,6 +33,7 @@ _ALONE = (1, 1, 1)
 def driver_cases(options: Options) -> Iterator[Case]:
     """Yield those that these options allow."""
     yield _greatest_after_rotation()
+    yield _products_that_overflow()
     yield _chosen_least()
     if options.u64:
         yield from _borrows()
@@ -105,6 +106,24 @@ def _greatest_after_rotation() -> Case:
     turned = ir.binop(BinOp.ROTATE_RIGHT, ir.u32(1), ir.lid_y())
     value = ir.maximum(turned - ir.unop(UnOp.BIT_NOT, ir.gid_x()), ir.gid_x())
     return case_of("the greater of a word and a rotation less its inversion", [out], [ir.store(out, 0, value)], size=_ALONE)
+
+
+def _products_that_overflow() -> Case:
+    """Return two ways to ask whether a product does not fit in a word: by a quotient before it, and by one of it."""
+    values = np.array([1, 2, 3, 5, 255, 65535, 65536, 65537, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+    given, out = BufferDecl.read("in", 0, U32), BufferDecl.output("out", 1, U32).with_count(len(values))
+    i, x, y = ir.gid_x(), ir.var("x", U32), ir.var("y", U32)
+    before = ir.u32(2**32 - 1) / x < y
+    product = ir.var("product", U32)
+    after = ir.binop(BinOp.NE, product / x, y)
+    body = [
+        ir.let("x", ir.load(given, i)),
+        ir.let("y", ir.load(given, ir.binop(BinOp.MOD, i * 7 + 3, ir.u32(len(values))))),
+        ir.let("product", x * y),
+        ir.store(out, i, ir.cast(U32, before) + ir.cast(U32, after) * 2),
+    ]
+    guarded = [ir.if_(i < len(values), body)]
+    return case_of("products that do not fit in a word, by quotients", [given, out], guarded, values, size=(32, 1, 1))
 
 
 def _chosen_least() -> Case:

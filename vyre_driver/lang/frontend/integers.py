@@ -92,11 +92,19 @@ def negative(number: Number) -> Number:
 
 
 def magnitude(draft: Draft, number: Number) -> Number:
-    """Return the number without its sign; the least i32 stays as it is."""
+    """Return the number without its sign; the least i32 stays as it is.
+
+    Where it may be that one, it is the greater of a number and its negation: of a choice by the sign a compiler may say that it
+    is never below 0 (docs/lowering.md, "Drivers").
+    """
     if number.low >= 0:
         return number
     held = draft.hold(number, "abs")
-    turned = _chosen(_is_negative(held), Binary(BinOp.SUB, LitU32(0), held.expr), held.expr)
+    negated = Binary(BinOp.SUB, LitU32(0), held.expr)
+    if number.low == i32.bounds[0]:
+        greater = Binary(BinOp.MAX, bits_as_i32(held), Cast(DataType.I32, negated))
+        return Number(i32, Cast(DataType.U32, greater), *i32.bounds)
+    turned = _chosen(_is_negative(held), negated, held.expr)
     return whole(i32, turned, max(0, -number.high), max(-number.low, number.high))
 
 

@@ -15,7 +15,7 @@ from vyre_driver.conformance.case import Case, case_of
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.extension_builders import bitcast, convert, operation
+from vyre_driver.ir.extension_builders import bitcast, convert, floor_divide, operation
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def driver_cases(options: Options) -> Iterator[Case]:
         yield _nested_choices()
         yield _equal_constants()
         yield _quotients_of_quotients()
+        yield _quotient_by_bits()
     if options.narrow:
         yield _bits_of_a_byte()
     if options.narrow and options.u64:
@@ -169,6 +170,16 @@ def _equal_constants() -> Case:
     one = operation(BinOp.BIT_XOR, U64, ir.u64(2), operation(BinOp.SHL, U64, ir.u64(2**63), ir.u32(0)))
     body = [ir.if_(ir.binop(BinOp.NE, one, number), [ir.store(out, 0, ir.load(out, 0) + 1)])]
     return case_of("constants of 64 bits that are not equal", [out], body, np.array([6], np.uint32), size=_ALONE)
+
+
+def _quotient_by_bits() -> Case:
+    """Return a quotient of i64, rounded down, by the bits of a constant of f64, which are below 0."""
+    out = BufferDecl.read_write("signed_wide_out", 0, I64).with_count(3)
+    one, i = convert(DataType.F64, ir.u32(1)), ir.gid_x()
+    number = operation(BinOp.SUB, DataType.F64, operation(BinOp.SUB, DataType.F64, ir.f64(0.1), one), one)
+    value = floor_divide(I64, ir.load(out, i), bitcast(I64, number))
+    body = [ir.if_(i < 3, [ir.store(out, i, value)])]
+    return case_of("a quotient by the bits of an f64", [out], body, np.array([8, 0, -7], np.int64), size=_ALONE, grid=(3, 1, 1))
 
 
 def _quotients_of_quotients() -> Case:

@@ -48,8 +48,9 @@ conform: setup  ## 20,000 random programs on every backend, a process a core; go
 	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc) --journal build/conform-cpu-ref.jsonl
 	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc) --journal build/conform-kompute.jsonl
 
-kernels: setup  ## 5,000 random kernels, translated and run as programs and as plain Python
+kernels: setup  ## 5,000 random kernels, translated and run as programs, as plain Python, and on the best device
 	.venv/bin/python tests/lang/test_random_kernels.py 5000
+	VYRE_ALLOW_SOFTWARE=1 .venv/bin/python tests/lang/test_random_kernels_on_device.py 100 5000 $$(nproc)
 
 printed: setup  ## 20,000 random programs printed as Python and translated back: equal digests, equal results
 	.venv/bin/python tests/lang/test_printed_programs.py 0 20000 $$(nproc)

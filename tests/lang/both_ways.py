@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.conformance.case import RunProgram
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.source.parameters import KernelSignature
 
@@ -91,14 +92,19 @@ def run_reference(
 
 
 def run_on_device(
-    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], constants: Mapping[str, Any] | None = None
+    function: types.FunctionType,
+    arguments: Mapping[str, Any],
+    grid: Sequence[int],
+    constants: Mapping[str, Any] | None = None,
+    run: RunProgram | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return what a kernel leaves in the arrays that it writes to, on the best device."""
+    """Return what a kernel leaves in the arrays that it writes to, by a backend, or else on the best device."""
     signature = signature_of(function)
     translated = translate(function, signature, Specialization(tuple((constants or {}).items())))
     inputs, counts = _inputs(translated, signature, arguments, grid)
     with ExitStack() as stack:
-        run = open_backend("kompute", stack)
+        if run is None:
+            run = open_backend("kompute", stack)
         found = run(translated.program, inputs, grid=groups_of(translated, signature, grid), element_counts=counts)
     return _by_name(signature, arguments, found)
 

@@ -23,16 +23,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.conformance.case import RunProgram
+
 _ARITHMETICS = ((0.0, 0.0), (9.8, -0.0), (-1e30, 0.0))
 """What stands for infinities and NaNs, and for zeros; the second has a last bit in both widths, which 0.0 has not."""
 
 
-def device_differences(function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int]) -> list[str] | None:
-    """Return a line for each array in which a device is wrong; None where the order of invocations decides what is right."""
+def device_differences(
+    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], run: RunProgram | None = None
+) -> list[str] | None:
+    """Return a line for each array in which a device is wrong; None where the order of invocations decides what is right.
+
+    ``run`` is a backend that is open, in place of one for this kernel alone.
+    """
     expected, order_mattered = run_reference(function, arguments, grid)
     if order_mattered:
         return None
-    received = run_on_device(function, arguments, grid)
+    received = run_on_device(function, arguments, grid, run=run)
     if all(_same(one, received[name]).all() for name, one in expected.items()):
         return []
     settled = {name: np.ones(one.shape, bool) for name, one in expected.items()}

@@ -9,6 +9,9 @@ import pytest
 from both_ways import function_of, run_both
 from kernel_texts import NAMES
 
+from vyre_driver.errors import KernelNameError
+from vyre_driver.lang import kernel as as_kernel
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -92,6 +95,21 @@ _TEXTS = {
         p = (p[2], p[1] * 2, p[0] + k)
     v, w = p[0], p[2] + int(p[1])
 """,
+    "the variable of a loop that had a value before an outer loop": """
+    for u in (1, 5):
+        v += u
+    for k in range(4):
+        if v % 3 == k:
+            continue
+        for u in range(k + 1):
+            v = (v + u) ^ w
+    q = (v, w)
+    while v < 3:
+        q = v + 2
+        v += q * q
+        for q in range(2):
+            v += q
+""",
 }
 _FIRST = """
 def first(a, b):
@@ -112,6 +130,16 @@ def test_a_variable_is_the_same_as_in_python(name: str) -> None:
     kernel = function_of(_FIRST + _HEAD + _TEXTS[name].lstrip("\n") + _TAIL, "kernel", NAMES)
     arguments = {"x": np.arange(-12, 25, dtype=np.int32), "o": np.zeros(37, np.int32)}
     assert not run_both(kernel, arguments, (37,)).differences()
+
+
+@pytest.mark.parametrize(
+    "turn",
+    ["o[k] = v\n        for v in range(k): o[k] = v", "if k: v += 1\n        for v in range(k): o[k] = v"],
+)
+def test_a_turn_does_not_read_what_the_last_one_left_without_a_value(turn: str) -> None:
+    text = f"def kernel(i: Index, x: In[i32], o: Out[i32]):\n    v = x[i]\n    for k in range(4):\n        {turn}\n"
+    with pytest.raises(KernelNameError, match=r"'v' may have no value here: the loop in line \d may run no turn"):
+        as_kernel(function_of(text, "kernel", NAMES)).program()
 
 
 @pytest.mark.parametrize(

@@ -79,11 +79,16 @@ class Exit:
 
 @dataclass(slots=True, eq=False)
 class LoopFrame:
-    """A loop around the place at hand; ``carried`` are the variables of the program that a turn hands to the next one."""
+    """A loop around the place at hand; ``carried`` are the variables of the program that a turn hands to the next one.
 
+    ``lost`` are those among them that a turn leaves without a value, and that no turn reads.
+    """
+
+    node: ast.For | ast.While
     broken: Exit
     continued: Exit
     carried: dict[str, Value]
+    lost: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)

@@ -33,7 +33,7 @@ from vyre_driver.lang.frontend.values import (
     Tuple,
     is_like,
 )
-from vyre_driver.lang.source.scan import jumps_within, stored_names
+from vyre_driver.lang.source.scan import jumps_within, may_read_first, stored_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,7 +117,7 @@ class _Loop:
         def put(declared: Node) -> None:
             first.node = declared
 
-        self.frame = LoopFrame(self.broken, Exit("turning", put), carried)
+        self.frame = LoopFrame(node, self.broken, Exit("turning", put), carried)
 
     def turn(self, statements: Sequence[ast.stmt], begin: Callable[[], None]) -> Flow:
         """Translate the body of a turn; ``begin`` does what stands before it."""
@@ -155,9 +155,9 @@ class _Loop:
         beyond = flow.exits - {frame.broken, frame.continued}
         names = dict(self.before)
         for name in stored_names(self.node.body):
-            if name in frame.carried:
+            if name in frame.carried and name not in frame.lost:
                 names[name] = frame.carried[name]
-            elif name not in names or not isinstance(names[name], (Host,)):
+            elif name in frame.lost or name not in names or not isinstance(names[name], (Host,)):
                 names[name] = Missing(f"the loop in line {self.line} may run no turn")
         t.frame.names = names
         return Flow(leaves=is_endless and not self.broken.is_taken, exits=beyond)
@@ -199,7 +199,17 @@ def _declared(t: Translation, name: str, value: Value, node: ast.AST, known: Sca
 def commit(t: Translation, loop: LoopFrame, node: ast.AST) -> None:
     """Hand what the loop's variables are now to the next turn."""
     for name, held in loop.carried.items():
-        _give(t, name, held, t.frame.names.get(name, held), node)
+        value = t.frame.names.get(name, held)
+        if isinstance(value, Missing) and not _may_read_first(loop.node, name):
+            loop.lost.add(name)
+            t.joined((loop.node.lineno,), f"loop {name}", value)
+        else:
+            _give(t, name, held, value, node)
+
+
+def _may_read_first(node: ast.For | ast.While, name: str) -> bool:
+    """Whether a turn may read what the last one left of a variable."""
+    return may_read_first([node] if isinstance(node, ast.While) else node.body, name)
 
 
 def _give(t: Translation, name: str, held: Value, value: Value, node: ast.AST) -> None:

@@ -36,6 +36,34 @@ def _stored(statements: Iterable[ast.AST]) -> Iterator[str]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
+def may_read_first(statements: Iterable[ast.stmt], name: str) -> bool:
+    """Whether statements may read a variable before they give it a value: not in a loop over it, nor behind an assignment."""
+    for statement in statements:
+        if isinstance(statement, ast.For) and isinstance(statement.target, ast.Name) and statement.target.id == name:
+            if _reads(statement.iter, name):
+                return True
+        elif isinstance(statement, ast.Assign) and any(_is_name(one, name) for one in statement.targets):
+            return _reads(statement, name)
+        elif isinstance(statement, (ast.For, ast.While, ast.If)):
+            head = statement.iter if isinstance(statement, ast.For) else statement.test
+            if _reads(head, name) or may_read_first(statement.body, name) or may_read_first(statement.orelse, name):
+                return True
+        elif _reads(statement, name):
+            return True
+    return False
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    """Whether a name is read anywhere in a statement or an expression."""
+    if isinstance(node, ast.AugAssign) and _is_name(node.target, name):
+        return True
+    return any(isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load) for one in ast.walk(node))
+
+
 def jumps_within(statements: Iterable[ast.stmt], kind: type[ast.stmt]) -> bool:
     """Whether a jump of this kind stands in statements, not in a loop of their own."""
     for statement in statements:

@@ -104,6 +104,17 @@ def test_the_order_of_elements_is_kept_by_a_scan(opened: Driver) -> None:
     np.testing.assert_array_equal(latest.on(opened)(x), np.maximum.accumulate(x))
 
 
+@pytest.mark.parametrize("shape", [(1,), (300,), (2, 257), (3, 5, 2), (2, 300, 2)], ids=str)
+def test_nothing_is_out_of_range_without_a_device(
+    opened: Driver, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = whole(*shape)
+    monkeypatch.setenv("VYRE_INTERPRET", "1")
+    for axis in range(-1, len(shape) - 1):
+        assert (total.on(opened)(x, axis=axis) == x.sum(axis, np.int32)).all()
+        assert (running.on(opened)(x, axis=axis) == x.cumsum(axis, np.int32)).all()
+
+
 def test_buffers_stay_on_the_device(opened: Driver) -> None:
     x = whole(6, 5000)
     here = opened.buffer(x)

@@ -42,8 +42,8 @@ def {name}(g: Group[256], x: In[element, 1], out: Out[held, 1], totals: Out[held
         at = u32(g.id) + u32(turn) * u32(g.groups)
         row, block = at // blocks, at % blocks
         k = block * 256 + u32(g.local)
-        place = row * count + k if k < count else u32(0xFFFFFFFF)
-        value = held(x[place])
+        place = row * count + k
+        value = held(x[place]) if k < count else held(0)
         kept[g.local] = value
         g.barrier()
         for level in static_range(8):
@@ -52,7 +52,8 @@ def {name}(g: Group[256], x: In[element, 1], out: Out[held, 1], totals: Out[held
             g.barrier()
             kept[g.local] = value
             g.barrier()
-        out[place] = value
+        if k < count:
+            out[place] = value
         if g.local == 255:
             totals[at] = value
         g.barrier()

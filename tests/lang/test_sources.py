@@ -158,6 +158,23 @@ def test_functions_of_classes_and_of_functions(load: Load) -> None:
             "'x' is annotated 'InOut[Missing]', and there is no name 'Missing' when the module runs",
             "import it outside of 'if TYPE_CHECKING', or define it before the kernel",
         ),
+        *(
+            (f"@kernel\ndef k(g: Group[{size}], x: InOut[f32], *, N: Const[{of}] = 0): pass\n", problem, fix)
+            for size, of, problem, fix in (
+                ("64.0", "int", "a size of 'g' is 64.0", "give whole numbers of 1 or more, or names of constants"),
+                ("8, -3", "int", "a size of 'g' is -3", "give whole numbers of 1 or more, or names of constants"),
+                ("()", "int", "'g' is a Group without a size", "write g: Group[256], or Group[16, 16]"),
+                ("'M'", "int", "the size of 'g' is 'M', and 'k' has no constant of this name that is an int", "take one: N"),
+                (
+                    "'N'",
+                    "float",
+                    "the size of 'g' is 'N', and 'k' has no constant of this name that is an int",
+                    "add a keyword: *, BLOCK: Const[int] = 64",
+                ),
+                ("'N'", "int", "N is 0, and the size of 'g'", "give N 1 or more"),
+                ("8", "f32", "the keyword 'N' is annotated Const[f32]", "use Const[int], Const[float] or Const[bool]"),
+            )
+        ),
         ("@kernel(over=3)\n" + BODY, "over of 'k' is 3", "give names as a text: 'x', or 'm, n'"),
     ],
 )

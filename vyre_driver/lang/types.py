@@ -203,7 +203,7 @@ class ConstType:
 
     def __repr__(self) -> str:
         """Return it as it is written."""
-        return f"Const[{self.type.__name__}]"
+        return f"Const[{getattr(self.type, '__name__', None) or repr(self.type)}]"
 
 
 class Const:

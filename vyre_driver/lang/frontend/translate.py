@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_driver.errors import KernelSyntaxError
+from vyre_driver.errors import KernelSyntaxError, KernelTypeError
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import DataType
@@ -180,6 +180,9 @@ def _leading(t: Translation, signature: KernelSignature, specialization: Special
     name, group = signature.group
     constants = dict(specialization.constants)
     sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)
+    for named, size in zip(group.sizes, sizes, strict=True):
+        if size < 1:
+            raise KernelTypeError(f"{named} is {size}, and the size of {name!r}", fix=f"give {named} 1 or more")
     names[name] = GroupValue(name, sizes)
     t.covered.update({axis: [] for axis in range(len(sizes))})
     x, y, z = (*reversed(sizes), 1, 1)[:3]

@@ -129,7 +129,7 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
     given = [(name, annotations.get(name)) for name in positional]
     indexes = tuple(name for name, found in given if found is Index)
     groups = [(name, found) for name, found in given if isinstance(found, GroupType)]
-    bare = [name for name, found in given if found is Group]
+    bare = [name for name, found in given if found is Group or found == GroupType(())]
     _check_leading(function, [name for name, _ in given], indexes, groups, bare)
     rest = given[len(indexes) + len(groups) :]
     parameters = tuple(_parameter(function, name, found) for name, found in rest)
@@ -143,6 +143,8 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
         )
     defaults = function.__kwdefaults__ or {}
     constants = tuple(_constant(function, name, annotations.get(name), defaults.get(name, _NoDefault)) for name in keyword)
+    if groups:
+        _check_group(function, *groups[0], [one.name for one in constants if one.type == ConstType(int)])
     return KernelSignature(indexes, groups[0] if groups else None, parameters, constants)
 
 
@@ -172,6 +174,22 @@ def _check_leading(
         raise _refuse(
             function, name, f"a grid has {_MOST_AXES} axes, and {function.__name__!r} has {axes}", "compute the others of these"
         )
+
+
+def _check_group(function: types.FunctionType, name: str, group: GroupType, constants: list[str]) -> None:
+    """Check that sizes of a workgroup are whole numbers from 1 on, or names of whole constants of the kernel."""
+    for size in group.sizes:
+        if isinstance(size, str):
+            if size not in constants:
+                fix = f"take one: {', '.join(constants)}" if constants else "add a keyword: *, BLOCK: Const[int] = 64"
+                problem = (
+                    f"the size of {name!r} is {size!r}, and {function.__name__!r} has no constant of this name that is an int"
+                )
+                raise _refuse(function, name, problem, fix)
+        elif isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
+            raise _refuse(
+                function, name, f"a size of {name!r} is {size!r}", "give whole numbers of 1 or more, or names of constants"
+            )
 
 
 def _parameter(function: types.FunctionType, name: str, found: object) -> Parameter:

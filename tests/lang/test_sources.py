@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from vyre_driver.errors import KernelNameError, KernelSyntaxError, KernelTypeError
-from vyre_driver.lang import Kernel, kernel
+from vyre_driver.lang import Kernel, fuse, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,6 +182,14 @@ def test_definitions_that_are_none_are_told(load: Load, text: str, problem: str,
     with pytest.raises((KernelTypeError, KernelSyntaxError)) as found:
         load(HEAD + text).k.program()
     assert (found.value.problem, found.value.fix) == (problem, fix)
+
+
+def test_an_error_stands_in_the_lambda_that_has_it_and_not_in_another_of_the_same_text(load: Load) -> None:
+    module = load(HEAD + "first = lambda a: missing(a)\nsecond = lambda a: missing(a)\n")
+    for line, function in ((2, module.first), (3, module.second)):
+        with pytest.raises(KernelNameError) as found:
+            fuse(function)(np.ones(1, np.float32))
+        assert found.value.frames[-1][2] == line  # type: ignore[attr-defined] # a KernelNameError
 
 
 def test_a_file_that_has_changed_is_refused_until_it_is_loaded_again(load: Load, tmp_path: Path) -> None:

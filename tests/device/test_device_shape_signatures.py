@@ -66,6 +66,12 @@ def diagonal(i: Index, x: In[f32], y: Out[f32]) -> None:
     y[i] = x[i, i]
 
 
+@kernel(signature="(n,m)->(m,n),()")
+def turned(i: Index, j: Index, x: In[f32], y: Out[f32], z: Out[f32]) -> None:
+    y[i, j] = x[j, i]
+    z[0] = 2.0
+
+
 @kernel(over="x")
 def copied(i: Index, x: In[i32], y: Out[i32]) -> None:
     y[i] = x[i]
@@ -116,6 +122,13 @@ def test_an_axis_that_is_a_number_and_one_that_stands_twice(opened: Driver) -> N
     a, b = some(7, 3), some(7, 3) + 1
     np.testing.assert_array_equal(cross.on(opened)(a, b), np.cross(a, b))
     assert diagonal.on(opened)(some(4, 4)).tolist() == np.diag(some(4, 4)).tolist()
+
+
+def test_an_index_of_outputs_that_are_left_out_goes_as_far_as_the_signature_says(opened: Driver) -> None:
+    for rows, columns in ((3, 5), (0, 4)):
+        x = some(rows, columns)
+        y, z = turned.on(opened)(x)
+        assert (y.shape, y.tolist(), int(z)) == (x.T.shape, x.T.tolist(), 2 if x.size else 0)
 
 
 def test_what_a_kernel_goes_over_may_be_an_array(opened: Driver) -> None:

@@ -8,10 +8,9 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.launch.arrays import check_extent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from vyre_driver.lang.frontend.translate import TranslatedKernel
-    from vyre_driver.lang.launch.signatures import ShapeSignature
     from vyre_driver.lang.source.parameters import KernelSignature
 
     Shapes = dict[str, tuple[int, ...]]
@@ -47,8 +46,10 @@ class ReachFinder:
         self._uses: Uses = translated.extents[::-1]  # slowest first, as the names
         self._sizes = translated.program.workgroup_size[: len(self._names)][::-1]
 
-    def find(self, shapes: Shapes, over: tuple[int, ...] | None, groups: tuple[int, ...] | None) -> Reach:
+    def find(self, shapes: Shapes, over: tuple[int, ...] | None, groups: tuple[int, ...] | None, made: Shapes) -> Reach:
         """Return how far a call goes: as it says itself, else as far as the arrays that its indices are used on.
+
+        ``made`` are the outputs that are left out and whose shape the signature says: they count where nothing else does.
 
         Raises
         ------
@@ -58,7 +59,7 @@ class ReachFinder:
         if groups is not None:
             return Reach(None, groups, (1,) * len(groups))
         if over is None:
-            over = tuple(self._agreed(axis, shapes) for axis in range(len(self._names)))
+            over = tuple(self._agreed(axis, shapes, made) for axis in range(len(self._names)))
         elif not self._is_group:
             self._check_within(over, shapes)
         for name, length in zip(self._names, over, strict=True):
@@ -66,10 +67,12 @@ class ReachFinder:
         groups = tuple(-(-length // size) for length, size in zip(over, self._sizes, strict=True))
         return Reach(over, groups, (1,) * len(groups))
 
-    def _agreed(self, axis: int, shapes: Shapes) -> int:
+    def _agreed(self, axis: int, shapes: Shapes, made: Shapes) -> int:
         """Return how far an index goes by the arrays that it is used on."""
         name, how = self._names[axis], "groups" if self._is_group else "over"
-        found = [(shapes[array][along], array) for array, along in self._uses[axis] if array in shapes]
+        uses = self._uses[axis]
+        found = [(shapes[array][along], array) for array, along in uses if array in shapes]
+        found = found or [((made[array] or (1,))[along], array) for array, along in uses if array in made]
         wanted = ", ".join(("n", "m", "k")[: len(self._uses)])
         if not found:
             raise InvalidInput(
@@ -122,11 +125,11 @@ def left_out_shapes(
     translated: TranslatedKernel,
     shapes: Shapes,
     reach: Reach,
-    named: tuple[ShapeSignature, Mapping[str, int]] | None,
+    made: Shapes | None,
 ) -> Shapes:
     """Return the shape of each output that a call leaves out: by the signature, else by the indices that it is used with.
 
-    ``named`` is the kernel's signature and the lengths of its axes.
+    ``made`` are those that the signature says; None without one.
 
     Raises
     ------
@@ -138,9 +141,8 @@ def left_out_shapes(
         if name in shapes:
             continue
         shape: tuple[int, ...] = (-1,)
-        if named is not None:
-            signature, sizes = named
-            shape = tuple(sizes.get(axis, -1) for axis in signature.axes[name])
+        if made is not None:
+            shape = made.get(name, shape)
         elif reach.extent is not None:
             both = zip(reach.extent, translated.extents[::-1], strict=True)
             by_axis = {along: length for length, uses in both for array, along in uses if array == name}

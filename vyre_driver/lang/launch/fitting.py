@@ -137,13 +137,12 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     )
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
-    reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)
+    made = None if definition.shapes is None else definition.shapes.left_out(shapes, sizes)
+    reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups, made or {})
     if limits is not None and reach.within(limits) != reach:
         _check_may_go_round(definition, reach, limits)
         specialization, reach = replace(specialization, strides=True), reach.within(limits)
-    left_out = left_out_shapes(
-        name, translated, shapes, reach, None if definition.shapes is None else (definition.shapes, sizes)
-    )
+    left_out = left_out_shapes(name, translated, shapes, reach, made)
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
     if empty or specialization.strides:

@@ -59,6 +59,14 @@ class ShapeSignature:
                     )
         return {axis: length for axis, (length, _) in found.items()}
 
+    def left_out(self, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays that are not given, where the lengths of their axes are known."""
+        return {
+            name: tuple(sizes[axis] for axis in axes)
+            for name, axes in self.axes.items()
+            if name not in shapes and all(axis in sizes for axis in axes)
+        }
+
     def lengths_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape that an array has for a kernel: what is of no axes is used with one, of one element."""
         return shape or ((1,) if not self.axes[name] else ())

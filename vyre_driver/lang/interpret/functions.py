@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from vyre_driver.lang.types import ScalarType
 
 _FLOATS = ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "trunc")
+_LIBRARY = ("log10", "log1p", "expm1", "cbrt", "arcsinh", "arccosh", "arctanh")
+_OF_TWO = {
+    **{name: name for name in ("hypot", "fmod", "copysign", "arctan2")},
+    "atan2": "arctan2",
+}
 
 
 def _of_float(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
@@ -54,6 +59,11 @@ def _of_float(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
         return canonical(compute(value)) if type(value) is F64 else flushed(F32(compute(np.float64(to_f32(value)))))
 
     return computed
+
+
+def _of_floats(compute: Callable[[Plain, Plain], Plain]) -> Callable[[Plain, Plain], Plain]:
+    """Return a function of two f32, rounded once from f64."""
+    return lambda one, other: flushed(F32(compute(np.float64(to_f32(one)), np.float64(to_f32(other)))))
 
 
 def _predicate(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
@@ -229,13 +239,29 @@ TABLE: dict[object, Callable[..., Plain]] = {
         if hasattr(module, name)
     },
     **{getattr(math, name): _of_float(getattr(np, f"arc{name[1:]}")) for name in ("acos", "asin", "atan")},
-    **{getattr(np, name): _of_float(getattr(np, name)) for name in ("arccos", "arcsin", "arctan", "floor", "ceil")},
+    **{getattr(np, name): _of_float(getattr(np, name)) for name in ("arccos", "arcsin", "arctan", "floor", "ceil", "rint")},
+    **{
+        getattr(module, name): _of_float(getattr(np, known))
+        for known in _LIBRARY
+        for name in (known, known.replace("arc", "a"))
+        for module in (math, np)
+        if hasattr(module, name)
+    },
+    **{
+        getattr(module, name): _of_floats(getattr(np, known))
+        for name, known in _OF_TWO.items()
+        for module in (math, np)
+        if hasattr(module, name)
+    },
+    math.erf: _of_float(math.erf),
+    round: _to_whole(np.rint),
     **{
         getattr(module, name): _predicate(getattr(np, name)) for name in ("isnan", "isinf", "isfinite") for module in (math, np)
     },
     math.trunc: _to_whole(np.trunc),
     math.floor: _to_whole(np.floor),
     math.ceil: _to_whole(np.ceil),
+    np.remainder: _of_floats(np.remainder),
     np.reciprocal: lambda value: flushed(F32(1) / to_f32(value)),
     math.pow: power,
     np.power: power,

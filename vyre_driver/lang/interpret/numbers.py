@@ -252,8 +252,7 @@ def power(left: Plain, right: Plain) -> Plain:
     if is_constant(right) and right in {0.5, -0.5}:
         root = canonical(np.sqrt(left if type(left) is F64 else to_f32(left)))
         return root if right > 0 else divide(type(root)(1), root)
-    times = np.float64(flushed(to_f32(right) * F32(np.log2(np.float64(to_f32(left))))))
-    return flushed(F32(np.exp2(times)))
+    return flushed(F32(np.power(np.float64(to_f32(left)), np.float64(to_f32(right)))))
 
 
 def _whole_power(base: Plain, exponent: int) -> Plain:

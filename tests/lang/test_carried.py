@@ -65,6 +65,12 @@ def test_a_variant_is_its_kernel_and_what_was_said() -> None:
     assert variant is named.with_(times=7).over(3)
 
 
+def test_a_name_outside_that_a_variable_of_the_kernel_hides_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("x", "v", "r", "then"):  # parameters, variables and what closures take
+        monkeypatch.setattr(carried_kernels, name, np.zeros(3), raising=False)
+    assert _again(made(5)).program() == made(5).program()
+
+
 def test_a_closure_is_its_text_and_what_it_takes() -> None:
     one, other = _again(made(5)), _again(made(6))
     assert (one.program(), other.program()) == (made(5).program(), made(6).program())

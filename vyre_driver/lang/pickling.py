@@ -97,8 +97,10 @@ class _Text:
         source = FunctionSource.of(function)
         is_lambda = isinstance(source.node, ast.Lambda)
         text = ast.unparse(source.node) if is_lambda else "".join(source.lines)
+        code = function.__code__
         used = {one.id for statement in source.body for one in ast.walk(statement) if isinstance(one, ast.Name)}
-        closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        used -= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        closure = zip(code.co_freevars, function.__closure__ or (), strict=True)
         facts = {
             "__name__": function.__name__,
             "__module__": function.__module__,
@@ -111,7 +113,7 @@ class _Text:
         names = {name: self._carried(name, function.__globals__[name]) for name in sorted(used & function.__globals__.keys())}
         cells = {name: self._carried(name, cell.cell_contents) for name, cell in closure if cell != _EMPTY}
         first = 1 if is_lambda else source.first_line
-        return _function, (source.name, text, first, names, function.__code__.co_freevars, cells, facts)
+        return _function, (source.name, text, first, names, code.co_freevars, cells, facts)
 
     def _carried(self, name: str, value: object) -> object:
         """Return what is pickled for a value that a function takes from outside."""

@@ -248,6 +248,11 @@ def test_arguments_are_counted_and_named() -> None:
     assert refusal(lambda: saxpy(x, y)) == (
         "saxpy takes 3 argument(s) by position, and got 2. Fix: give x, y, a; an Out may be left out."
     )
+    added = kernel.from_source("def added(i: Index, x: In[f32], y: Out[f32], a: f32, b: f32): y[i] = x[i] + a + b")
+    for given in (y, default_driver().buffer(y)):
+        assert refusal(lambda given=given: added(x, given, 1.0)) == (
+            "added takes 4 argument(s) by position, and got 3. Fix: give x, y, a, b; an Out may be left out."
+        )
     assert refusal(lambda: saxpy(x, y, 1.0, b=2)) == "saxpy has no parameter 'b'. Fix: name 'x', 'y', 'a'."
     assert refusal(lambda: saxpy(x, y, 1.0, i=2)) == (
         "saxpy was given its parameter 'i', which the device counts. "

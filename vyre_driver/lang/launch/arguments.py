@@ -49,9 +49,12 @@ def matched(kernel: str, signature: KernelSignature, given: tuple[object, ...], 
         else:
             raise _unknown(kernel, signature, name)
     waiting = [one for one in signature.parameters if one.name not in by_name]
+    is_shifted = False
     if len(given) < len(waiting):  # then all outputs that are not named are left out
         waiting = [one for one in waiting if not _is_out(one)]
-    if len(given) != len(waiting):
+        both = zip(waiting, given, strict=False)  # an array for a number: an output is given, and something else is not
+        is_shifted = any(not isinstance(one.type, ArrayType) and getattr(value, "ndim", 0) for one, value in both)
+    if len(given) != len(waiting) or is_shifted:
         raise _miscounted(kernel, signature, given, by_name)
     by_position = dict(zip([one.name for one in waiting], given, strict=True))
     values = tuple([by_name[name] if name in by_name else by_position.get(name) for name in _names(signature)])

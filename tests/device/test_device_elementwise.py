@@ -291,7 +291,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an out with gaps": (
         lambda: blend(some(3), 1, 1, out=some(6)[::2]),
-        "out of blend is a view with gaps, which cannot be written in place. Fix: pass a contiguous array.",
+        "out of blend is not C-contiguous, and is written in place. Fix: pass a C-contiguous array.",
     ),
     "an out of another type": (
         lambda: blend(some(3), 1, 1, out=np.zeros(3)),

@@ -93,3 +93,22 @@ def test_a_kernel_without_arrays_is_told_so(driver: Driver) -> None:
 def test_a_list_of_another_type_is_told_what_a_list_can_do(driver: Driver) -> None:
     with pytest.raises(InvalidInput, match=r"Fix: convert: numpy\.asarray\(x, numpy\.float32\)\.$"):
         axpy.on(driver)([1, 2], [1.0, 2.0], 2.0)
+
+
+def test_positions_pass_over_no_parameter_that_is_named_but_for_outputs() -> None:
+    x, y, z = (np.full(3, one, np.float32) for one in (1, 2, 9))
+    assert axpy(x, y, 2.0, z=z) is z
+    assert (z.tolist(), axpy(x, y=y, a=2.0).tolist()) == ([4, 4, 4], [4, 4, 4])
+    with pytest.raises(InvalidInput) as caught:
+        saxpy(y, 2.0, x=x)
+    assert str(caught.value) == (
+        "x of saxpy is given by name, and a, which stands behind it, by position. "
+        "Fix: give x by its position, or what stands behind it by name."
+    )
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_what_is_no_driver_is_refused() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        saxpy.on(3)  # type: ignore[arg-type] # that is the test
+    assert str(caught.value) == "the driver of saxpy is of type int. Fix: give a vyre_driver.Driver."

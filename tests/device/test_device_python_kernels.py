@@ -230,12 +230,12 @@ def test_arrays_of_other_types_shapes_and_kinds_are_refused() -> None:
         "x of saxpy is float64, and In[f32] wants float32. Fix: convert: numpy.asarray(x, numpy.float32)."
     )
     assert refusal(lambda: saxpy(x, np.zeros((100, 2), np.float32)[:, 0], 1.0)) == (
-        "y of saxpy is a view with gaps, which cannot be written in place. Fix: pass a contiguous array."
+        "y of saxpy is not C-contiguous, and is written in place. Fix: pass a C-contiguous array."
     )
     y.flags.writeable = False
     assert refusal(lambda: saxpy(x, y, 1.0)) == ("y of saxpy is read-only, and cannot be written in place. Fix: pass y.copy().")
     assert refusal(lambda: saxpy(x, [1.0] * 100, 1.0)) == (
-        "y of saxpy is a list, which cannot be written in place. Fix: pass a numpy array."
+        "y of saxpy is of type list, which cannot be written in place. Fix: pass a numpy array."
     )
     assert refusal(lambda: saxpy(x.reshape(10, 10), np.zeros(100, np.float32), 1.0)) == (
         "x of saxpy has 2 axes and is used with 1. Fix: pass an array with 1 axis, for example x.reshape(-1)."

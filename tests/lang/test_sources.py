@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from vyre_driver.errors import KernelNameError, KernelSyntaxError, KernelTypeError
+from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
 from vyre_driver.lang import Kernel, fuse, kernel
 
 if TYPE_CHECKING:
@@ -336,3 +336,16 @@ def test_the_text_of_a_kernel_is_there_for_its_traceback() -> None:
     del failing
     gc.collect()
     assert "print(i, sep=3)" in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_source_that_is_no_text_or_no_python_says_so() -> None:
+    found = []
+    for text in (None, "def k(i):\n    y[i] = = 1\n", "x = y" + " + y" * 100_000):
+        with pytest.raises(KernelSourceError) as caught:
+            kernel.from_source(text)  # type: ignore[arg-type] # that is the test
+        found.append(str(caught.value).split(": ")[0].split(". Fix")[0] + " / " + str(caught.value).split("Fix: ")[1])
+    assert found == [
+        "the source is of type NoneType / give the text of a function.",
+        "the source is no Python / correct line 2.",
+        "an expression of the source is nested too deeply for Python / give parts of it names.",
+    ]

@@ -103,6 +103,8 @@ class KernelDecorator:
         KernelTypeError
             As ``kernel``.
         """
+        if not isinstance(text, str):
+            raise KernelTypeError(f"the source is of type {type(text).__name__}", fix="give the text of a function")
         language = sys.modules[__package__]  # whose names it has; an import of it here would be a circle
         text = textwrap.dedent(text)
         filename = texts.name_of(text)
@@ -114,7 +116,10 @@ class KernelDecorator:
             texts.remember(filename, text, code)
             exec(code, found)  # noqa: S102 -- a text that the caller runs
         except SyntaxError as error:
-            raise KernelSyntaxError(f"the source is no Python: {error}", fix="write a function with def") from error
+            raise KernelSyntaxError(f"the source is no Python: {error}", fix=f"correct line {error.lineno}") from error
+        except RecursionError:
+            problem = "an expression of the source is nested too deeply for Python"
+            raise KernelSyntaxError(problem, fix="give parts of it names") from None
         own = {one: value for one, value in found.items() if _is_of(value, filename) and before.get(one) is not value}
         kernels = [value for value in own.values() if isinstance(value, Kernel)]  # and functions that they call
         defined: list[Any] = kernels or list(own.values()) or [None]

@@ -12,7 +12,7 @@ from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.arguments import constants_of
-from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent, chosen_types
+from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_driver, chosen_extent, chosen_types
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.launch.recent import RecentLaunches
 from vyre_driver.lang.pickling import reduced_kernel
@@ -208,9 +208,16 @@ class Kernel:
 
         return run_plainly(self.function, self._launcher, self._choices, given, named)
 
+    @shortens_tracebacks
     def on(self, driver: Driver) -> Kernel:
-        """Return this kernel on a driver, instead of that of its buffers or the default one."""
-        return self._with(self._choices._replace(driver=driver))
+        """Return this kernel on a driver, instead of that of its buffers or the default one.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no driver.
+        """
+        return self._with(self._choices._replace(driver=chosen_driver(self.definition, driver)))
 
     @shortens_tracebacks
     def over(self, *extent: int) -> Kernel:

@@ -348,7 +348,7 @@ def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResu
         raise TuningFailed(
             f"{_described(definition, size)} is not tuned: {agree} candidates give what the first one that ran gives, "
             f"{wrong} give something else, and nothing says which is right",
-            fix="let workgroups be a function of the candidate, so that the grid of each covers all elements",
+            fix="tune only what does not change the result, and let the grid of each candidate cover all elements",
             kernel=definition.name,
             outcomes=found.outcomes,
         )

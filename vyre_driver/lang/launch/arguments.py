@@ -56,6 +56,8 @@ def matched(kernel: str, signature: KernelSignature, given: tuple[object, ...], 
         is_shifted = any(not isinstance(one.type, ArrayType) and getattr(value, "ndim", 0) for one, value in both)
     if len(given) != len(waiting) or is_shifted:
         raise _miscounted(kernel, signature, given, by_name)
+    if given:
+        _check_none_is_passed_over(kernel, signature, by_name, waiting[-1].name)
     by_position = dict(zip([one.name for one in waiting], given, strict=True))
     values = tuple([by_name[name] if name in by_name else by_position.get(name) for name in _names(signature)])
     for one, value in zip(signature.parameters, values, strict=True):
@@ -114,6 +116,19 @@ def _names(signature: KernelSignature) -> list[str]:
 
 def _is_out(parameter: Parameter) -> bool:
     return isinstance(parameter.type, ArrayType) and parameter.type.access is Access.OUT
+
+
+def _check_none_is_passed_over(kernel: str, signature: KernelSignature, by_name: Mapping[str, object], last: str) -> None:
+    """Check that positions pass over no parameter that is named, but for outputs: who counts it in writes to another array."""
+    for one in signature.parameters:
+        if one.name == last:
+            return
+        if one.name in by_name and not _is_out(one):
+            raise InvalidInput(
+                f"{one.name} of {kernel} is given by name, and {last}, which stands behind it, by position",
+                fix=f"give {one.name} by its position, or what stands behind it by name",
+                parameter=one.name,
+            )
 
 
 def _unknown(kernel: str, signature: KernelSignature, name: str) -> InvalidInput:

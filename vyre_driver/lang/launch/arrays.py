@@ -47,7 +47,7 @@ def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDA
     name = parameter.name
     if isinstance(given, (list, tuple, int, float, np.generic)) or (found.base is None and found is not given):
         raise InvalidInput(
-            f"{name} of {kernel} is a {type(given).__name__}, which cannot be written in place",
+            f"{name} of {kernel} is of type {type(given).__name__}, which cannot be written in place",
             fix="pass a numpy array",
             parameter=name,
         )
@@ -59,8 +59,8 @@ def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDA
         )
     if not found.flags.c_contiguous:
         raise InvalidInput(
-            f"{name} of {kernel} is a view with gaps, which cannot be written in place",
-            fix="pass a contiguous array",
+            f"{name} of {kernel} is not C-contiguous, and is written in place",
+            fix="pass a C-contiguous array",
             parameter=name,
         )
 

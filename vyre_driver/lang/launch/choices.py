@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.checks import integer_within
+from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.launch.arguments import checked_constant
@@ -14,7 +15,6 @@ from vyre_driver.lang.launch.extents import index_names
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.types import ScalarType
@@ -47,6 +47,15 @@ class Choices(NamedTuple):
             f"{name} {lengths}" for name, lengths in (("over", self.over), ("groups", self.groups)) if lengths is not None
         ]
         return found + [f"{name}={value!r}" for name, value in (*self.constants, *self.types)]
+
+
+def chosen_driver(definition: Definition, driver: object) -> Driver:
+    """Return a driver, checked; raises InvalidInput."""
+    if not isinstance(driver, Driver):
+        raise InvalidInput(
+            f"the driver of {definition.name} is of type {type(driver).__name__}", fix="give a vyre_driver.Driver"
+        )
+    return driver
 
 
 def chosen_extent(definition: Definition, how: str, given: Sequence[object]) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from vyre_driver.conformance.suite import Report, answer, ask, random_cases
 from vyre_driver.errors import VyreError
 from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.expressions import Cast, Fma
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import OpaqueOp
 from vyre_driver.ir.stats import ProgramCapability
@@ -61,6 +61,11 @@ def computes_with_f64(case: Case) -> bool:
     return operators or any(term.left.dtype == DataType.F64 for term in plain)
 
 
+def fuses(case: Case) -> bool:
+    """Whether a case has an fma of f32, which takes 64-bit floats where the device's own rounds twice."""
+    return any(isinstance(term, Fma) for term in terms_within(*case.program.entry))
+
+
 def told(report: Report) -> str:
     return "\n".join(one.describe() for one in report.failures)
 
@@ -77,10 +82,10 @@ def test_the_hand_written_cases_agree_and_what_is_refused_is_known(
     assert [name for name, reason in known.items() if reason not in str(refused[name])] == []
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (100, 200))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(50, 300, 50))])
 def test_random_programs_agree_bit_for_bit_but_for_quotients_and_functions(kompute: RunProgram, seed: int) -> None:
-    report = ask(kompute, (replace(case, tolerance=EXACT) for case in random_cases(seed, 100)))
-    assert (report.agreed, report.failures) == (100, []), told(report)
+    report = ask(kompute, (replace(case, tolerance=EXACT) for case in random_cases(seed, 50)))
+    assert (report.agreed, report.failures) == (50, []), told(report)
 
 
 @pytest.fixture
@@ -109,17 +114,19 @@ def lowered(case: Case, target: LoweringTarget) -> bytes | str:
         return type(error).__name__
 
 
+@pytest.mark.parametrize("first", [0, *(pytest.param(one, marks=pytest.mark.thorough) for one in (1, 2))])
 def test_the_hand_written_cases_whose_code_takes_features_agree_on_a_device_without_them(
-    features: frozenset[str], bare: RunProgram, physical_device: PhysicalDevice
+    features: frozenset[str], bare: RunProgram, physical_device: PhysicalDevice, first: int
 ) -> None:
     with_all, with_none = (target_for(physical_device, one, None) for one in (features, frozenset[str]()))
     cases = [case for case in hand_written(Options()) if lowered(case, with_all) != lowered(case, with_none)]
-    report = ask(bare, cases)
-    assert report.failures == [], told(report)
-    refused = report.unsupported.total()  # also seven of an fma, where the device's own rounds twice
-    with_f64 = sum(computes_with_f64(case) for case in cases)
-    assert (refused, with_f64 > 30) == (with_f64 + (0 if physical_device.driver_id == NVIDIA else 7), True)
     assert len(cases) > 250
+    report = ask(bare, cases[first::3])
+    assert report.failures == [], told(report)
+    refused = [case for case in cases[first::3] if isinstance(lowered(case, with_none), str)]
+    assert report.unsupported.total() == len(refused) > 10
+    rounds_twice = physical_device.driver_id != NVIDIA
+    assert [case.name for case in refused if not computes_with_f64(case) and not (rounds_twice and fuses(case))] == []
 
 
 @pytest.mark.parametrize(("seed", "count"), [(300, 20), pytest.param(320, 40, marks=pytest.mark.thorough)])

@@ -43,21 +43,21 @@ def test_every_hand_written_case_has_the_slow_twins_answer(case: Case) -> None:
     assert by_name(case) == twin.run_slowly(case.program, case.inputs, case.grid)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_a_random_program_has_the_slow_twins_answer(seed: int) -> None:
     case = generate(seed)
     assert by_name(case) == twin.run_slowly(case.program, case.inputs, case.grid)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_a_program_whose_invocations_race_has_the_slow_twins_answer(seed: int) -> None:
     case = generate(seed, UNORDERED)
     assert by_name(case) == twin.run_slowly(case.program, case.inputs, case.grid)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.sampled_from([0, 1, 8, 100]), st.booleans())
 def test_how_many_invocations_run_at_once_does_not_matter(
     seed: int,

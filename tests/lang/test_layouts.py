@@ -142,7 +142,7 @@ def test_nothing_is_proven_where_accesses_are_left_to_the_device() -> None:
 @pytest.mark.parametrize("made", [*SIGNED.values(), *ROBUST.values()], ids=[*SIGNED, *(f"robust {name}" for name in ROBUST)])
 def test_numbers_that_lie_about_axes_that_a_signature_names_reach_no_element_outside(made: Kernel) -> None:
     program, random = made.program(), np.random.default_rng(5)
-    lies = SMALL_LIES if made.definition.is_robust else LIES  # its loops turn as often as it is told
+    lies = SMALL_LIES if made.definition.is_robust else LIES  # its loops turn as often as the pushed length says
     plan = BindingPlan.build(program)
     machine = Machine(emit(program, plan).code)
     arrays = [one for one in program.buffers if one.name in made.translated().ranks]

@@ -1,7 +1,7 @@
 """Random kernels on a device: what a device has to give of them is what the reference gives.
 
 ``python tests/lang/test_random_kernels_on_device.py FIRST COUNT JOBS`` asks more, in so many processes. What is wrong is made
-smaller and printed; a kernel that a process dies of, or that takes minutes, is told by its seed.
+smaller and printed; a kernel that a process dies of, or that takes minutes, is named by its seed.
 """
 
 from __future__ import annotations

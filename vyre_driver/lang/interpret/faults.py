@@ -1,4 +1,4 @@
-"""What went wrong in a kernel while it ran, reported at the line of its source."""
+"""Faults of a kernel that ran, reported at the line of its source."""
 
 from __future__ import annotations
 

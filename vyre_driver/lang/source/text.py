@@ -61,7 +61,7 @@ class FunctionSource:
         nodes: list[ast.FunctionDef | ast.Lambda] = []
         for lines, first in _found(function):
             nodes = list(_definitions(lines, first, code.co_name))
-            nodes.sort(key=lambda one: abs(one.lineno - code.co_firstlineno))  # lambdas of one text are told by their lines
+            nodes.sort(key=lambda one: abs(one.lineno - code.co_firstlineno))  # lambdas of the same text differ in their lines
             node = next((one for one in nodes if _compiles_to(one, code)), None)
             if node is not None:
                 break

@@ -1,4 +1,4 @@
-"""Smaller kernels that are still wrong: statements are left out of a text as long as it is."""
+"""Smaller kernels that are still wrong: statements and operators are left out of a text as long as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def smaller(text: str) -> Iterator[str]:
-    """Yield texts with one statement left out, or replaced by those within it, the largest first."""
+    """Yield texts with one statement or operator left out, or replaced by a part of it, the largest first."""
     tree = ast.parse(text)
     found: list[tuple[int, list[ast.stmt], int, list[ast.stmt]]] = []
     for node in ast.walk(tree):
@@ -26,9 +26,23 @@ def smaller(text: str) -> Iterator[str]:
         body[place : place + 1] = instead or ([] if len(body) > 1 or body is tree.body else [ast.Pass()])
         yield ast.unparse(ast.fix_missing_locations(tree))
         body[:] = kept
+    yield from _smaller_expressions(tree)
 
 
-def shrunk(text: str, is_wrong: Callable[[str], bool], attempts: int = 400) -> str:
+def _smaller_expressions(tree: ast.Module) -> Iterator[str]:
+    """Yield texts with one operation or call replaced by one of its operands; most of them are refused for their types."""
+    for parent in list(ast.walk(tree)):
+        for field, value in ast.iter_fields(parent):
+            if not isinstance(value, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Call):
+                continue
+            for part in ast.iter_child_nodes(value):
+                if isinstance(part, ast.expr) and part is not getattr(value, "func", None):
+                    setattr(parent, field, part)
+                    yield ast.unparse(tree)
+            setattr(parent, field, value)
+
+
+def shrunk(text: str, is_wrong: Callable[[str], bool], attempts: int = 1000) -> str:
     """Return a text of which nothing can be left out, or what so many attempts came to."""
     at = 0
     candidates = list(smaller(text))

@@ -290,7 +290,7 @@ def test_a_kernel_is_measured_once_and_again_when_that_is_asked_for(run_cli: Run
     assert measured.startswith("reduce_sum 5000: ")
     assert " B/s" not in measured
     assert measured.endswith(" s)")
-    assert too_large.startswith("reduce_sum 4000000000: failed: the buffers need ")
+    assert too_large.startswith("reduce_sum 4000000000: failed: ")  # there is no room, or a buffer is too large for the device
     (record,) = AutotuneStore.load(path).records().values()
     assert (record.kernel, record.size, record.samples > 0) == ("reduce_sum", "4096", True)
 

@@ -34,6 +34,7 @@ WAITING = {
     "_wait_for_works",
     "holding",
     "wait_for_earlier_work",
+    "_settle",
 }  # where the interpreter is while the main thread waits
 
 

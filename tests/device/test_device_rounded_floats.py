@@ -15,7 +15,23 @@ import pytest
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.backends.reference import interpret
 from vyre_driver.backends.reference.floats import BINARY, UNARY, canonical
-from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, UnOp, absolute, binop, gid_x, if_, load, sqrt, store, unop
+from vyre_driver.ir import (
+    BinOp,
+    BufferDecl,
+    DataType,
+    Program,
+    UnOp,
+    absolute,
+    binop,
+    f32,
+    gid_x,
+    if_,
+    load,
+    select,
+    sqrt,
+    store,
+    unop,
+)
 from vyre_driver.ir.functions import fmod
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH
@@ -183,6 +199,36 @@ def test_what_is_made_of_bits_takes_subnormals_for_zeros_where_the_device_flushe
     with np.errstate(all="ignore"):
         right = np.asarray(interpret(program, [given]).outputs[0])
     np.testing.assert_array_equal(found.view(np.uint32), right.view(np.uint32))
+
+
+KNOWN = [3.0, -7.0, 10.0, 0.1, 4.0, -0.125, 1e-20, 16777215.0, 2.5e38]
+
+
+def test_a_quotient_by_what_is_known_is_rounded_once(opened: Driver) -> None:
+    """By a constant, and of one of two constants, which a compiler may divide itself."""
+    given = every_exponent()[::61]
+    count = len(given)
+    numbers = BufferDecl.read("numbers", 0, DataType.F32).with_count(count)
+    out = BufferDecl.output("out", 1, DataType.F32).with_count(count * (len(KNOWN) + 1))
+    x = load(numbers, gid_x())
+    quotients = [*(x / known for known in KNOWN), select(binop(BinOp.LT, x, f32(0.0)), x, f32(-79.0)) / 7.0]
+    stores = [store(out, gid_x() + k * count, one) for k, one in enumerate(quotients)]
+    program = Program.wrapped([numbers, out], (64, 1, 1), [if_(gid_x() < count, stores)])
+    found = opened.compile(program)(given)
+    expected = [wanted(BinOp.DIV, given, np.full_like(given, known)) for known in KNOWN]
+    expected.append(wanted(BinOp.DIV, np.where(canonical(given) < 0, given, np.float32(-79)), np.full_like(given, 7)))
+    found[np.isnan(found)] = np.float32(np.nan)  # NVIDIA's has bits of its own
+    np.testing.assert_array_equal(found.view(np.uint32), np.concatenate(expected))
+
+
+def test_a_known_divisor_is_hidden_where_the_devices_quotients_are_taken(lower: Lower) -> None:
+    numbers, out = BufferDecl.read("numbers", 0, DataType.F32), BufferDecl.output("out", 1, DataType.F32).with_count(4)
+    x, strict = load(numbers, gid_x()), LoweringTarget(frozenset({FLUSH}), divides=True)
+    hidden, product = (
+        opcodes(lower(Program.wrapped([numbers, out], (4, 1, 1), [store(out, gid_x(), x / known)]), (), strict).code)
+        for known in (7.0, 4.0)
+    )
+    assert (hidden.count(Ins.FDiv), hidden.count(Ins.BitwiseXor), product.count(Ins.FDiv)) == (1, 1, 0)
 
 
 def opcodes(code: bytes) -> list[int]:

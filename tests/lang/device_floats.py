@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.conformance.case import RunProgram
 
-_ARITHMETICS = ((0.0, 0.0), (9.8, -0.0), (-1e30, 0.0))
-"""What stands for infinities and NaNs, and for zeros; the second has a last bit in both widths, which 0.0 has not."""
+_ARITHMETICS = ((0.0, 0.0), (9.8, -0.0), (-1e30, 0.0), (0.7, -0.0), (3e-5, 0.0), (-123.4, 0.0), (5.55e9, 0.0))
+"""What stands for infinities and NaNs, and for zeros; some have a last bit in both widths, also after a sum."""
 
 
 def device_differences(

@@ -204,6 +204,15 @@ def test_a_number_that_can_be_made_of_a_bool_is_hidden_where_it_is_compared(lowe
     assert len({hides(found, one, NUMBERS if name in {"a bool", "a choice"} else 2**32 - 1) for one in compared}) == 1
 
 
+@pytest.mark.parametrize(("yes", "no"), [(1, 0), (0, 1), (0xFFFF_FFFD, 0), (7, 12)])
+def test_one_of_two_constants_is_hidden(lower: Lower, yes: int, no: int) -> None:
+    """A driver takes one bit of it for the bool that it was chosen by, and that for -1."""
+    body = [store(OUT, 0, binop(BinOp.BIT_AND, select(cast(BOOL, load(GIVEN, 0)), u32(yes), u32(no)), load(GIVEN, 1)))]
+    found = code(lower, body)
+    (masked,) = [operands[2] for opcode, operands in found if opcode == Ins.BitwiseAnd]
+    assert made_by(found)[hides(found, masked, NUMBERS)][0] == Ins.Select
+
+
 @pytest.mark.parametrize("access", ["load", "store"])
 @pytest.mark.parametrize("name", ["its remainder", "the lesser of 1"])
 def test_an_index_that_can_be_made_of_a_bool_is_hidden_before_its_range_is_checked(

@@ -42,6 +42,7 @@ from vyre_driver.ir import (
     trap,
     u32,
 )
+from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
@@ -150,7 +151,8 @@ EVERYTHING = CONTROLS | {
     ("buffer", "node", "strict", "features"),
     [
         (OUT, value(gid_x() + 1), True, set()),
-        (OUT, value(cast(U64, gid_x())), True, {"shaderInt64"}),
+        (OUT, value(cast(U64, gid_x())), True, set()),
+        (OUT, value(extension("div<u64>", cast(U64, gid_x()), cast(U64, gid_x() + 1))), True, {"shaderInt64"}),
         (FLOATS, store(FLOATS, 0, load(FLOATS, 1) + 1.0), True, CONTROLS),
         (FLOATS, store(FLOATS, 0, load(FLOATS, 1) + 1.0), False, {PRESERVE}),
         (SMALL, store(SMALL, 0, load(SMALL, 1)), True, {"storageBuffer8BitAccess"}),

@@ -126,7 +126,7 @@ class Code:
 
     @cached_property
     def has_wide(self) -> bool:
-        """Whether 64-bit integers are the device's own."""
+        """Whether the device has integers of 64 bits of its own, by which it divides."""
         return "shaderInt64" in self.target.features
 
     @cached_property
@@ -148,8 +148,6 @@ class Code:
                 return self.bool
             case Form.UVEC4:
                 return self.vector(4)
-            case Form.WIDE if self.has_wide:
-                return self.u64
         return self.vector(2)
 
     def const(self, value: int) -> int:
@@ -158,6 +156,14 @@ class Code:
         if result is None:
             result = self._words[value] = self.module.constant(Op.Constant, self.u32, value)
             self.ranges[result] = (value, value)
+        return result
+
+    def const_vector(self, *values: int) -> int:
+        """Return a vector of u32, of which :meth:`words_of` gives the constants."""
+        words = [self.const(value) for value in values]
+        result = self.module.constant(Op.ConstantComposite, self.vector(len(words)), *words)
+        for place, word in enumerate(words):
+            self.keep((Ins.CompositeExtract, self.u32, result, place), word)
         return result
 
     def const_i32(self, value: int) -> int:
@@ -186,11 +192,8 @@ class Code:
             return self.const_bool(value=False)
         if form is Form.F32:
             return self.const_f32(0)
-        if form is Form.WIDE and self.has_wide:
-            return self.module.constant(Op.Constant, self.u64, 0, 0)
         if form in {Form.WIDE, Form.UVEC2, Form.UVEC4}:
-            zeros = (self.const(0),) * (4 if form is Form.UVEC4 else 2)
-            return self.module.constant(Op.ConstantComposite, self.type_of(form), *zeros)
+            return self.const_vector(*(0,) * (4 if form is Form.UVEC4 else 2))
         return self.const(0) if form is Form.U32 else self.const_i32(0)
 
     def require(self, capability: Capability) -> None:
@@ -248,6 +251,13 @@ class Code:
         """Return the u32 that a vector, or a structure, is made of."""
         return [self.op(Ins.CompositeExtract, self.u32, vector, place) for place in range(count)]
 
+    def pair(self, low: int, high: int) -> int:
+        """Return a vector of two u32, which :meth:`words_of` gives again."""
+        result = self.op(Ins.CompositeConstruct, self.vector(2), low, high)
+        for place, word in enumerate((low, high)):
+            self.remember((Ins.CompositeExtract, self.u32, result, place), word)
+        return result
+
     def glsl(self, number: int, type_id: int, *operands: int) -> int:
         """Return the result of an extended instruction."""
         return self.op(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
@@ -268,13 +278,7 @@ class Code:
         return result
 
     def select(self, form: Form, condition: int, yes: int, no: int) -> int:
-        """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4.
-
-        64 bits are chosen as two words: NVIDIA's compiler (580.159.04 on an H200) takes the wrong ones by a select of bools.
-        """
-        if form is Form.WIDE and self.has_wide:
-            pairs = (self.op(Ins.Bitcast, self.vector(2), one) for one in (yes, no))
-            return self.op(Ins.Bitcast, self.u64, self.select(Form.UVEC2, condition, *pairs))
+        """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4."""
         type_id = self.type_of(form)
         count = 4 if form is Form.UVEC4 else 2 if form in {Form.UVEC2, Form.WIDE} else 1
         if count > 1:

@@ -190,7 +190,7 @@ class Expressions:
         elif yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
             self._code.narrow(result, min(low, least), max(high, most))
-            if low == high and least == most and max(low, least) == 1:
+            if low == high and least == most:
                 result = hide_number(self._code, result)
         return Value(result, yes.kind)
 

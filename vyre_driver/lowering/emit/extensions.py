@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.lowering.emit import doubles, float_remainder, floats, halves, integers, wide, wide_division, wide_floats
 from vyre_driver.lowering.emit.code import Value, cannot
-from vyre_driver.lowering.emit.hiding import hide
 from vyre_driver.lowering.emit.kinds import BF16, F16, F32, F64, I32, I64, U32, U64, Form, Kind
 from vyre_driver.spirv.instructions import Glsl, Ins
 
@@ -32,20 +31,9 @@ def apply(code: Code, term: Term, operator: ExtensionOperator, operands: Sequenc
     kind = _KINDS[operator.result]
     if name in _BITCASTS:
         return _bitcast(code, operands[0], kind)
-    if name in _WIDE_BITCASTS and operands[0].kind is F64:
-        return Value(_hidden(code, operands[0].id), kind)
     if name == "fma<f64>" and code.target.strict and not code.target.fuses:
         cannot(term, "an fma of f64 that rounds once", "NVIDIA's driver, or a configuration with a ulp budget")
     return Value(LOWERED[name](code, *(one.id for one in operands)), kind)
-
-
-def _hidden(code: Code, operand: int) -> int:
-    """Return the bits of an f64 as 64 bits that no compiler knows.
-
-    NVIDIA's (580.159.04 on an H200) dies of comparisons of such that it knows, and is wrong about a quotient by them.
-    """
-    low, high = wide.halves(code, operand)
-    return wide.joined(code, hide(code, low), hide(code, high))
 
 
 def _bitcast(code: Code, value: Value, target: Kind) -> Value:
@@ -118,7 +106,6 @@ _KINDS = {
     DataType.BF16: BF16,
 }
 _BITCASTS = frozenset({"bitcast<u32>", "bitcast<i32>", "bitcast<f32>"})
-_WIDE_BITCASTS = frozenset({"bitcast<u64>", "bitcast<i64>"})
 _HALVES: dict[str, Lowering] = {
     "f16_to_f32": halves.from_f16,
     "bf16_to_f32": halves.from_bf16,

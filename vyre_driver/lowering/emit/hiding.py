@@ -27,7 +27,8 @@ def hide(code: Code, word: int) -> int:
 def hide_number(code: Code, word: int) -> int:
     """Return a u32 that is made of a bool, hidden by a zero of its own; twice the same zero would cancel.
 
-    NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where a comparison of the number leads, or a borrow.
+    So is one of two constants. NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where a comparison of the number
+    leads, or a borrow.
     """
     return _hidden_by(code, word, _ALTERNATING)
 

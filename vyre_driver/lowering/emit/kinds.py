@@ -13,7 +13,7 @@ from vyre_driver.ir.dtypes import HANDLE, QUANTIZED, VEC, DataType
 
 
 class Form(enum.Enum):
-    """The form of a value in a register; ``WIDE`` is 64 bits, an integer or a pair of words as the device has it."""
+    """The form of a value in a register; ``WIDE`` is 64 bits, as a pair of words."""
 
     U32 = "u32"
     I32 = "i32"

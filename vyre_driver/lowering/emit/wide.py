@@ -1,7 +1,7 @@
-"""Operators on 64 bits: the device's own integers, or pairs of words where it has none.
+"""Operators on 64 bits, which are pairs of words with the low one first, on every device.
 
-A pair is a vector with the low word first, which is what a bit cast of a 64-bit integer gives too, so that operators without an
-instruction for 64 bits are written once.
+Few devices compute with more than 32 bits at once, and where the compiler makes pairs of 64 bits itself it may be wrong
+(docs/decisions/0038-64-bits-are-pairs-of-words.md).
 
 Source: spec item 1.7 (u64); SPIR-V 1.6, OpBitcast (order of components), OpIAddCarry, OpISubBorrow.
 """
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from vyre_driver.lowering.emit import integers
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Op
 
 if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code
@@ -24,27 +23,21 @@ _SHIFT_MASK = 63
 
 def constant(code: Code, bits: int) -> int:
     """Return 64 bits."""
-    low, high = bits & _WORD, bits >> 32
-    if code.has_wide:
-        return code.module.constant(Op.Constant, code.u64, low, high)
-    return code.module.constant(Op.ConstantComposite, code.vector(2), code.const(low), code.const(high))
+    return code.const_vector(bits & _WORD, bits >> 32)
 
 
 def halves(code: Code, operand: int) -> list[int]:
     """Return the low and the high word."""
-    return code.words_of(code.op(Ins.Bitcast, code.vector(2), operand) if code.has_wide else operand)
+    return code.words_of(operand)
 
 
 def joined(code: Code, low: int, high: int) -> int:
     """Return 64 bits of two words."""
-    pair = code.op(Ins.CompositeConstruct, code.vector(2), low, high)
-    return code.op(Ins.Bitcast, code.u64, pair) if code.has_wide else pair
+    return code.pair(low, high)
 
 
 def add(code: Code, left: int, right: int) -> int:
     """Return the wrapped sum."""
-    if code.has_wide:
-        return code.op(Ins.IAdd, code.u64, left, right)
     (low, high), (least, most) = halves(code, left), halves(code, right)
     total, carry = integers.extended(code, Ins.IAddCarry, low, least)
     upper = code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, high, most), carry)
@@ -52,10 +45,7 @@ def add(code: Code, left: int, right: int) -> int:
 
 
 def sub(code: Code, left: int, right: int) -> int:
-    """Return the wrapped difference, of pairs of words everywhere.
-
-    NVIDIA's compiler (580.159.04 on an H200) loses the borrow of a high word of a product less a number of 64 bits.
-    """
+    """Return the wrapped difference."""
     (low, high), (least, most) = halves(code, left), halves(code, right)
     rest, borrow = integers.extended(code, Ins.ISubBorrow, low, least)
     upper = code.op(Ins.ISub, code.u32, code.op(Ins.ISub, code.u32, high, most), borrow)
@@ -64,8 +54,6 @@ def sub(code: Code, left: int, right: int) -> int:
 
 def mul(code: Code, left: int, right: int) -> int:
     """Return the wrapped product."""
-    if code.has_wide:
-        return code.op(Ins.IMul, code.u64, left, right)
     (low, high), (least, most) = halves(code, left), halves(code, right)
     bottom, carried = integers.wide_product(code, low, least)
     crossed = code.op(Ins.IAdd, code.u32, code.op(Ins.IMul, code.u32, high, least), code.op(Ins.IMul, code.u32, low, most))
@@ -91,14 +79,7 @@ def mul_high(code: Code, left: int, right: int) -> int:
 
 
 def equal(code: Code, form: Form, left: int, right: int) -> int:
-    """Return whether two are equal, in all of their words.
-
-    NVIDIA's compiler (580.159.04 on an H200) dies of an OpIEqual of 64 bits whose operands it finds to be constants.
-    """
-    if form is Form.WIDE:
-        pairs = zip(halves(code, left), halves(code, right), strict=True)
-        low, high = (code.op(Ins.BitwiseXor, code.u32, one, other) for one, other in pairs)
-        return code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseOr, code.u32, low, high), code.const(0))
+    """Return whether two are equal, in all of their words."""
     same = code.op(Ins.IEqual, code.vector(4 if form is Form.UVEC4 else 2, code.bool), left, right)
     return code.op(Ins.All, code.bool, same)
 
@@ -106,8 +87,6 @@ def equal(code: Code, form: Form, left: int, right: int) -> int:
 def less(code: Code, left: int, right: int, *, signed: bool) -> int:
     """Return whether one is less than another; the sign stands in the high word."""
     order = Ins.SLessThan if signed else Ins.ULessThan
-    if code.has_wide:
-        return code.op(order, code.bool, left, right)
     (low, high), (least, most) = halves(code, left), halves(code, right)
     below = code.op(Ins.ULessThan, code.bool, low, least)
     same = code.op(Ins.IEqual, code.bool, high, most)
@@ -133,8 +112,6 @@ def choose(code: Code, left: int, right: int, *, signed: bool, lesser: bool) -> 
 def shift_left(code: Code, operand: int, right: int) -> int:
     """Return 64 bits shifted up by the count (u32) modulo 64."""
     count = integers.bit_and(code, right, code.const(_SHIFT_MASK))
-    if code.has_wide:
-        return code.op(Ins.ShiftLeftLogical, code.u64, operand, count)
     low, high = halves(code, operand)
     within, rest, is_whole = _counts(code, count)
     moved = code.op(Ins.ShiftLeftLogical, code.u32, low, within)
@@ -148,8 +125,6 @@ def shift_left(code: Code, operand: int, right: int) -> int:
 def shift_right(code: Code, operand: int, right: int, *, signed: bool) -> int:
     """Return 64 bits shifted down by the count (u32) modulo 64, filled with zeros or, of a signed number, with its sign."""
     count = integers.bit_and(code, right, code.const(_SHIFT_MASK))
-    if code.has_wide:
-        return code.op(Ins.ShiftRightArithmetic if signed else Ins.ShiftRightLogical, code.u64, operand, count)
     low, high = halves(code, operand)
     within, rest, is_whole = _counts(code, count)
     moved = _shifted_word(code, high, within, signed=signed)
@@ -200,7 +175,7 @@ def is_zero(code: Code, operand: int) -> int:
 
 def invert(code: Code, operand: int) -> int:
     """Return the bits inverted."""
-    return code.op(Ins.Not, code.u64 if code.has_wide else code.vector(2), operand)
+    return code.op(Ins.Not, code.vector(2), operand)
 
 
 def popcount(code: Code, operand: int) -> int:

@@ -56,7 +56,8 @@ def _divided(code: Code, left: int, right: int) -> tuple[int, int]:
     none, zero = wide.is_zero(code, right), wide.constant(code, 0)
     safe = code.select(Form.WIDE, none, wide.constant(code, 1), right)
     if code.has_wide:
-        low, high = wide.halves(code, code.op(Ins.UDiv, code.u64, left, safe))
+        numbers = (code.op(Ins.Bitcast, code.u64, one) for one in (left, safe))
+        low, high = wide.halves(code, code.op(Ins.Bitcast, code.vector(2), code.op(Ins.UDiv, code.u64, *numbers)))
         quotient = wide.joined(code, hide(code, low), high)
         rest = wide.sub(code, left, wide.mul(code, quotient, safe))
     else:

@@ -37,7 +37,7 @@ def test_a_kernel_is_as_a_program_what_it_is_in_python(first: int) -> None:
     assert found["refused"] <= _SEEDS_A_TEST // 2
 
 
-@pytest.mark.parametrize("first", [200, 210, *(pytest.param(first, marks=pytest.mark.thorough) for first in (220, 230))])
+@pytest.mark.parametrize("first", [200, *(pytest.param(first, marks=pytest.mark.thorough) for first in (210, 220, 230))])
 def test_a_kernel_that_checks_itself_computes_the_same(first: int) -> None:
     found = Counter(outcome(seed, "record") for seed in range(first, first + _SEEDS_A_TEST))
     assert not set(found) - {"same", "refused"}, "\n".join(set(found) - {"same", "refused"})

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
+from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.root import given_directory
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.outcomes import Budget, Progress
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
-    from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import GivesProgram, Program
     from vyre_driver.specialization.values import SpecMap
@@ -142,8 +142,6 @@ class Driver:
         """The tuning records, with their place and mode."""
         with self._looking:
             if self._tuning is None:
-                from vyre_driver.autotune.store.records import TuningRecords  # late: most tune nothing
-
                 self._tuning = TuningRecords.from_settings(self._autotune)
             return self._tuning
 

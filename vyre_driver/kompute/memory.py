@@ -84,14 +84,16 @@ class TensorBuffer:
     def write(self, array: NDArray[Any] | None) -> None:
         """Copy a contiguous array of ``byte_len`` bytes in; None writes zeros."""
         target = self._host if self._mapped is None else self._mapped
-        target[:] = 0 if array is None else array.reshape(-1).view(np.uint8)
+        if array is None:
+            target[:] = 0
+        else:
+            _layer.copy_bytes(target, array)
 
     def read(self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array holding the ``byte_len`` bytes: ``out``, a contiguous one of this shape and type, or a new one."""
-        if out is None:
-            return self._host.copy().view(dtype).reshape(shape)
-        np.asarray(out).reshape(-1).view(np.uint8)[:] = self._host
-        return out
+        found = np.empty(shape, dtype) if out is None else out
+        _layer.copy_bytes(found, self._host)
+        return found
 
     def read_range(
         self, offset: int, byte_len: int, deadline: Deadline, out: NDArray[np.uint8] | None = None

@@ -249,7 +249,7 @@ class RecordedDispatch:
         ForkError
             If this process was forked after the device was opened.
         """
-        deadline = Deadline(timeout_s, self._device.physical.name)
+        deadline = self._device.never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
         with self._device.in_use, deadline.holding(self._lock):
             results, stages = self._run(contents, outputs, push_words, deadline, into, split=split)
             return results, stages, self._bytes_of(looked_at, deadline) if looked_at else []
@@ -266,7 +266,8 @@ class RecordedDispatch:
     ) -> tuple[list[NDArray[Any]], StageTimes]:
         began = time.perf_counter_ns()
         for submission in self._submissions.values():  # after a time-out or an interrupt the buffers may still be in use
-            submission.finish(deadline)
+            if submission.is_pending:
+                submission.finish(deadline)
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
         for buffer, array in zip(self._inputs, contents, strict=True):

@@ -67,6 +67,14 @@ class Submission:
         self._sequences = sequences
         device.keep_holder(self)
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether the end of some of it has not been seen; asked by who holds all that submits it."""
+        for work in self._works:  # noqa: SIM110 -- in each call with arrays, of which a generator is 1 %
+            if work.is_pending:
+                return True
+        return False
+
     def run(self, timeout: float | Deadline | None = None) -> None:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
         deadline = self._deadline(timeout)

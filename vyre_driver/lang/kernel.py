@@ -19,6 +19,7 @@ from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
+from vyre_driver.lowering.program import emitted
 from vyre_driver.runtime.describe import SignatureProperty
 
 if TYPE_CHECKING:
@@ -290,7 +291,6 @@ class Kernel:
         UnsupportedFeature
             If it needs what the device, or without one any, has not.
         """
-        from vyre_driver.lowering.program import emitted  # late: most processes look at no code
         from vyre_driver.spirv.module import SpirvModule
 
         translated = self.translated(**given)

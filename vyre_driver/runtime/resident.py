@@ -108,7 +108,8 @@ class ResidentCalls:
         self._recent = RecentBindings()
         self._observed = Observed(self._context.events, pipelines.key_hex)
         self._proofs: dict[object, ProvenBinding] = {}
-        self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
+        self._descriptors = pipelines.source.plan.descriptors
+        self._writes = [one.role.produces_output for one in self._descriptors]
 
     def dispatch(
         self, given: tuple[Any, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
@@ -149,7 +150,7 @@ class ResidentCalls:
             for other, earlier in enumerate(buffers[:place]):
                 written = self._writes[place] + self._writes[other]
                 if written and one.overlaps(earlier) and (written == 2 or one.span != earlier.span):
-                    first, second = (self._source.plan.descriptors[at] for at in (other, place))
+                    first, second = (self._descriptors[at] for at in (other, place))
                     raise InvalidInput(
                         f"{first.described} and {second.described} share memory, and "
                         f"{'both are' if written == 2 else 'one is'} written",
@@ -194,9 +195,9 @@ class ResidentCalls:
             )
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
-        if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.shapes):
+        if len(given) == len(arrays) == len(self._descriptors) and not (targets or options.strict or options.shapes):
             self.dispatch(arrays, groups, push_words).recordings.first.run(options.timeout)
-            outputs = zip(plan.descriptors, given, strict=True)
+            outputs = zip(self._descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.shapes)
         buffers, contents, results = self._placed(arguments, arrays, targets)

@@ -7,12 +7,12 @@ thread's state. A LayerDevice stays valid after its VkDevice has gone, and then 
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.buffer cimport PyBUF_WRITE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, getenv
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from typing import NamedTuple
 
@@ -412,3 +412,4 @@ cdef class LayerDevice:
 include "memory_count.pxi"
 include "work.pxi"
 include "transfer.pxi"
+include "host_copy.pxi"

@@ -117,6 +117,18 @@ def test_no_module_is_longer_than_400_lines(sources: dict[str, Source]) -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
 
 
+def test_no_file_of_cython_or_c_is_longer_than_400_lines(root: Path) -> None:
+    package = root / "vyre_driver"
+    written = [path for path in package.rglob("*") if path.suffix in {".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h"}]
+    lengths = {
+        str(path.relative_to(package)): len(path.read_text("utf-8").splitlines())
+        for path in written
+        if not (path.suffix == ".c" and path.with_suffix(".pyx").exists())  # which Cython has written
+    }
+    assert "_fast.pyx" in lengths
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
 def test_no_module_of_the_tests_is_longer_than_400_lines(root: Path) -> None:
     tests = root / "tests"
     lengths = {str(path.relative_to(tests)): len(path.read_text("utf-8").splitlines()) for path in tests.rglob("*.py")}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vyre_driver.binding import _call_form
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.errors import InvalidPushConstant
+from vyre_driver.lang.launch._watch import Watch
 from vyre_driver.spirv.layout import Member, MemoryType, Scalar, Vector
 
 Call: TypeAlias = tuple[tuple[Any, ...], Any, Any, Any]
@@ -276,7 +277,7 @@ def test_what_is_watched_is_untouched_until_one_thing_is_another_object() -> Non
     (cell,) = watched.__closure__ or ()
     kept = watched, watched.__code__, watched.__defaults__, watched.__kwdefaults__
     other_kept = other, other.__code__, other.__defaults__, other.__kwdefaults__
-    watch = _call_form.Watch(((names, "one", names["one"]),), ((names, "two"),), ((cell, value),), (kept, other_kept))
+    watch = Watch(((names, "one", names["one"]),), ((names, "two"),), ((cell, value),), (kept, other_kept))
     assert watch.is_untouched()
     names["two"] = 2.0
     assert not watch.is_untouched()
@@ -311,4 +312,4 @@ def test_only_dictionaries_variables_and_functions_are_watched() -> None:
     ]
     for made in wrong:
         with pytest.raises(TypeError, match="of type"):
-            _call_form.Watch(*made)
+            Watch(*made)

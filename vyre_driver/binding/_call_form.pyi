@@ -1,5 +1,4 @@
 from collections.abc import Callable, Mapping, Sequence
-from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -26,7 +25,6 @@ def plain_workgroups(given: object) -> tuple[int, int, int] | None: ...
 def as_contiguous(
     arrays: tuple[object, ...], positions: tuple[int | None, ...], copied: Callable[[Any], NDArray[Any]]
 ) -> list[NDArray[Any] | None]: ...
-def is_set(name: bytes) -> bool: ...
 
 class PositionalForm:
     def __init__(
@@ -41,16 +39,6 @@ class PositionalForm:
         count: int,
     ) -> None: ...
     def taken(self, given: tuple[object, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]] | None: ...
-
-class Watch:
-    def __init__(
-        self,
-        names: tuple[tuple[dict[str, object], str, object], ...],
-        absent: tuple[tuple[dict[str, object], str], ...],
-        cells: tuple[tuple[CellType, object], ...],
-        functions: tuple[tuple[FunctionType, CodeType, object, object], ...],
-    ) -> None: ...
-    def is_untouched(self) -> bool: ...
 
 class PushPacker:
     def __init__(self, members: tuple[tuple[str, int, str], ...], word_count: int, are_shared: bool = False) -> None: ...

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.binding._call_form import Watch
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.lang.launch._watch import Watch
     from vyre_driver.lang.launch.arrays import GivenArray
     from vyre_driver.lang.source.parameters import KernelSignature, Parameter
     from vyre_driver.runtime.bound import BoundKernel

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.binding._call_form import Watch
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared, check_workgroup
+from vyre_driver.lang.launch._watch import Watch
 from vyre_driver.lang.launch.arguments import matched
 from vyre_driver.lang.launch.arrays import check_apart, read_array, types_of
 from vyre_driver.lang.launch.default_driver import DEFAULT

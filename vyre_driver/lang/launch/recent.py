@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.binding._call_form import is_set
+from vyre_driver.lang.launch._watch import is_set
 
 if TYPE_CHECKING:
     from vyre_driver.binding._call_form import PositionalForm

@@ -16,62 +16,9 @@
 #include "device_features.h"
 #include "fork_guard.h"
 #include "handle_map.h"
+#include "hooks.h"
 
 #define VYRE_LAYER_NAME "VK_LAYER_VYRE_driver"
-
-/* Hooks, each of which can be switched off. */
-enum {
-  VYRE_HOOK_PIPELINE_CACHE = 1 << 0,
-  VYRE_HOOK_FENCES = 1 << 1,
-  VYRE_HOOK_WAITS = 1 << 2,
-  VYRE_HOOK_MEMORY = 1 << 3,
-  VYRE_HOOK_FEATURES = 1 << 4,
-  VYRE_HOOK_RESULTS = 1 << 5,
-  VYRE_HOOK_BARRIERS = 1 << 6,
-  VYRE_HOOK_SHARED_PIPELINES = 1 << 7,
-  VYRE_HOOK_COMMAND_POOLS = 1 << 8,
-  VYRE_HOOK_COUNT = 9,
-};
-
-_Static_assert(VYRE_HOOK_COMMAND_POOLS == 1 << (VYRE_HOOK_COUNT - 1), "the hooks are counted");
-
-/* Calls whose VkResult kompute ignores, and which a failure may be injected into. */
-enum vyre_call {
-  VYRE_CALL_NONE,
-  VYRE_CALL_ALLOCATE,
-  VYRE_CALL_MAP,
-  VYRE_CALL_BIND,
-  VYRE_CALL_CREATE_BUFFER,
-  VYRE_CALL_SUBMIT,
-  VYRE_CALL_WAIT,
-  VYRE_CALL_CREATE_PIPELINE,
-  VYRE_CALL_BIND_BUFFERS, /* the layer's own: bindings.c */
-  VYRE_CALL_COUNT,
-};
-
-enum vyre_counter {
-  VYRE_FENCES_CREATED,
-  VYRE_FENCES_REUSED,
-  VYRE_WAITS_POLLED,
-  VYRE_WAITS_BLOCKED,
-  VYRE_MEMORY_ALLOCATED,
-  VYRE_MEMORY_REUSED,
-  VYRE_MEMORY_LIVE_BYTES,
-  VYRE_MEMORY_CACHED_BYTES,
-  VYRE_MEMORY_PEAK_BYTES,
-  VYRE_MEMORY_FLUSHES,
-  VYRE_BARRIERS_ADDED,
-  VYRE_PIPELINES_CREATED,
-  VYRE_PIPELINES_SHARED,
-  VYRE_BLOBS_GIVEN,
-  VYRE_BLOBS_TAKEN,
-  VYRE_FEATURES_ENABLED,
-  VYRE_WORK_PENDING,
-  VYRE_FAILURES_RECORDED,
-  VYRE_COMMAND_POOLS_CREATED,
-  VYRE_COMMAND_POOLS_REUSED,
-  VYRE_COUNTER_COUNT,
-};
 
 #define VYRE_MAX_EXTENSIONS 16
 #define VYRE_EXTENSION_CHARS 64

@@ -1,0 +1,61 @@
+"""Pipelines that kompute makes under the layer, and what they bind: included by _layer.pyx."""
+
+
+def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None):
+    """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
+
+    Returns its result, PipelineFacts, and what it binds, for a Dispatch; that must not outlive the result.
+
+    ``ranges``: (offset, bytes) for each binding, in order, of what the shader sees of the buffer there; None: all of each. The
+    offsets are multiples of what the device wants. Nothing is left if ``make`` raises or a range does not fit (ValueError).
+    """
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_thread outer
+    cdef vyre_pipeline_facts facts
+    cdef void* blob_out = NULL
+    cdef size_t blob_out_bytes = 0
+    cdef Ranges seen = None if ranges is None else Ranges(ranges)
+    cdef Bound bound = Bound()
+    made = None
+    vyre_begin_making(&outer)
+    thread.want_blob = True
+    if seen is not None:
+        thread.ranges, thread.range_count = seen.items, seen.count
+    if blob is not None:
+        thread.blob_in = PyBytes_AS_STRING(blob)
+        thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
+    if device is not None:
+        vyre_watch()
+    try:
+        made = make(*arguments)
+        if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
+            made = None
+            written, buffers = thread.ranges_written, thread.ranges_written + thread.ranges_missed
+            raise ValueError(f"{seen.count} ranges for {buffers} buffers, of which {written} have one within them")
+        facts, bound.handles = thread.pipeline, thread.bound
+        blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
+        thread.blob_out = NULL
+    finally:
+        # From here on the algorithm destroys what it holds, and nobody else may.
+        if made is None and device is not None:
+            vyre_destroy_watched(device.device)
+        vyre_end_making(&outer)
+    try:
+        taken = None if blob_out == NULL else PyBytes_FromStringAndSize(<char*> blob_out, blob_out_bytes)
+    finally:
+        free(blob_out)
+    hit = facts.cache_hit and blob is not None if facts.feedback else None
+    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken), bound
+
+
+@cython.no_gc_clear
+cdef class Bound:
+    """The handles of what a dispatch binds: an algorithm of kompute's, which destroys them, or the layer, with this object."""
+
+    cdef object __weakref__
+    cdef LayerDevice owner  # None: they are an algorithm's
+    cdef vyre_bound handles
+
+    def __dealloc__(self):
+        if self.owner is not None:
+            vyre_drop_bound(self.owner.device, &self.handles)

@@ -11,9 +11,10 @@ import pytest
 from both_ways import function_of, run_both, run_on_device
 from kernel_texts import NAMES
 
-from vyre_driver.errors import KernelTypeError
+from vyre_driver.errors import KernelTypeError, LimitExceeded
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend.intrinsics import local, static_range
+from vyre_driver.lang.frontend.refusals import check_shared
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 from vyre_driver.lang.types import Group, In, Index, InOut, Out, bf16, bool_, f16, f32, f64, i16, i32, u8, u64
@@ -203,3 +204,16 @@ def test_a_device_agrees(name: str) -> None:
 def test_outside_of_kernels_it_is_numpys() -> None:
     found = local(f32, 2, 3)
     assert (found.shape, found.dtype, found.any()) == ((2, 3), np.float32, False)
+
+
+def test_they_are_no_part_of_what_a_workgroup_shares():
+    def held(g: Group[32], o: Out[f32]):
+        own, tile = local(f32, 1 << 14), g.shared(f32, 32)
+        tile[g.local] = own[g.local]
+        g.barrier()
+        o[g.index] = tile[31 - g.local]
+
+    found = translate(held, signature_of(held), Specialization())
+    check_shared(found, 128)
+    with pytest.raises(LimitExceeded, match="'tile' shares 128 bytes, and the device allows 127"):
+        check_shared(found, 127)

@@ -36,7 +36,7 @@ def check_valid(program: Program, places: Mapping[str, Place]) -> None:
 
 def check_shared(translated: TranslatedKernel, limit: int) -> None:
     """Check that a device has as much workgroup memory as a kernel shares; raises LimitExceeded, which names it."""
-    held = [one for one in translated.program.buffers if one.access is BufferAccess.WORKGROUP]
+    held = [one for one in translated.program.buffers if one.access is BufferAccess.WORKGROUP and not one.is_local]
     total = sum(one.count * max(one.element.min_bytes, 4 if one.element == DataType.Bool else 1) for one in held)
     if total > limit:
         names = [repr(translated.shared[one.name].name) if one.name in translated.shared else "memory" for one in held]

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +49,19 @@ def test_each_call_gives_its_own(driver: Driver) -> None:
         assert result.read().tolist() == expected(x, numbers)
     with pytest.raises(InvalidInput, match="n3 of many is of type str, and takes an i32"):
         many(x, 0, 1, 2, "3", *range(4, COUNT))
+
+
+@pytest.mark.parametrize(("count", "arrays"), [(15, 2), (15, 3), (16, 1), (16, 3), (17, 1)])
+def test_the_counts_of_arrays_are_among_what_is_pushed(driver: Driver, count: int, arrays: int) -> None:
+    outputs = [f"o{k}" for k in range(arrays)]
+    parameters = [f"{name}: Out[i64]" for name in outputs] + [f"n{k}: i64" for k in range(count)]
+    total = " ^ ".join(f"n{k}" for k in range(count))
+    lines = [f"    {name}[i] = {total}" for name in outputs]
+    text = "\n".join([f"def pushed(i: Index, {', '.join(parameters)}):", *lines, ""])
+    numbers = [3**k - (1 << 62) for k in range(count)]
+    found = kernel.from_source(text, {"i64": i64}).on(driver)(*[np.zeros(2, np.int64) for _ in outputs], *numbers)
+    wanted = [functools.reduce(operator.xor, numbers)] * 2
+    assert [one.tolist() for one in (found if arrays > 1 else [found])] == [wanted] * arrays
 
 
 def test_each_type_comes_as_it_is(driver: Driver) -> None:

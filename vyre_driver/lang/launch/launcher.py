@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
@@ -274,10 +275,11 @@ class Launcher:
 
 
 def _pushed_bytes(translated: TranslatedKernel) -> int:
-    """Return how many bytes a program pushes."""
-    if len(translated.scalars) * 8 <= _ALWAYS_PUSHED:
+    """Return how many bytes a program pushes: its numbers, and a count for each buffer that run time sizes."""
+    if len(translated.scalars) * 8 + len(translated.program.buffers) * 4 <= _ALWAYS_PUSHED:
         return 0  # few enough, whatever they are
-    return end_of(pushed_members(BindingPlan.build(translated.program)))
+    plan = BindingPlan.build(translated.program)
+    return end_of(pushed_members(plan)) + 4 * len(ProgramRules.of(translated.program, plan).counted_slots)
 
 
 def _watch(objects: Objects | None) -> Watch | None:

@@ -37,17 +37,30 @@ def test_float_controls_are_used_where_one_width_may_be_told_by_itself(
 
 
 @pytest.mark.parametrize(
-    ("driver_id", "fuses", "divides", "fences"),
-    [(NVIDIA, True, True, True), (LLVMPIPE, False, False, False), (RADV, False, False, True)],
+    ("driver_id", "fuses", "fences"), [(NVIDIA, True, True), (LLVMPIPE, False, False), (RADV, False, True)]
 )
-def test_an_fma_and_quotients_are_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
-    driver_id: int, *, fuses: bool, divides: bool, fences: bool
+def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
+    driver_id: int, *, fuses: bool, fences: bool
 ) -> None:
     one = device(driver_id=driver_id, float_controls=frozenset())
     found = [target_for(one, (), config) for config in (None, DispatchConfig(ulp_budget=0), DispatchConfig(ulp_budget=1))]
-    assert found == [
-        LoweringTarget(strict=strict, fuses=fuses, divides=divides, fences=fences) for strict in (True, True, False)
-    ]
+    assert found == [LoweringTarget(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
+
+
+@pytest.mark.parametrize(
+    ("driver_id", "told", "version", "divides"),
+    [
+        (NVIDIA, ALL, VULKAN_1_2, True),
+        (NVIDIA, ALL - {ROUND_TO_EVEN}, VULKAN_1_2, False),  # a third of its quotients would differ
+        (NVIDIA, ALL - {"roundingModeIndependence"}, VULKAN_1_2, False),
+        (NVIDIA, ALL, VULKAN_1_1, False),
+        (RADV, ALL, VULKAN_1_2, False),
+    ],
+)
+def test_quotients_are_the_devices_own_where_that_was_tried_and_it_can_be_told_how_to_round(
+    driver_id: int, told: frozenset[str], version: int, *, divides: bool
+) -> None:
+    assert target_for(device(driver_id=driver_id, float_controls=told), (), None, version).divides is divides
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit import floats, integers
-from vyre_driver.lowering.emit.hiding import hide_f32
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -34,16 +33,12 @@ _BIAS, _LEAST_SUM, _LEAST_OVERFLOW, _OF_SUM = 0x7F80_0000, 0x4100_0000, 0xC000_0
 
 
 def quotient(code: Code, left: int, right: int) -> int:
-    """Return left / right, rounded once; by a power of two it is a product.
-
-    Where the device's own are taken, the divisor is hidden: of a quotient by what it knows NVIDIA's compiler (580.159.04 on an
-    H200) makes a product with its inverse, -11.285715 of -79 / 7.
-    """
+    """Return left / right, rounded once; by a power of two it is a product."""
     inverse = _inverse_power_of_two(code.floats.get(right))
     if inverse is not None:
         return floats.arithmetic(code, Ins.FMul, left, code.const_f32(inverse))
     if code.target.divides:
-        return floats.arithmetic(code, Ins.FDiv, left, hide_f32(code, right))
+        return floats.arithmetic(code, Ins.FDiv, left, right)
     return code.normal(floats.of_bits(code, _quotient(code, code.bits(left), code.bits(right))))
 
 

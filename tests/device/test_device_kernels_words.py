@@ -100,9 +100,9 @@ def test_a_grid_over_the_limits_is_one_of_the_kernel(driver: Driver) -> None:
                 f"tiled is to run {limit[0] + 1:,} workgroups, and the device allows {limit[0]:,}. Fix: say fewer with "
                 ".groups(...), and let each do several parts."
             )
-    assert message(LimitExceeded, lambda: tiled_in_two.groups(1, limit[1] + 1)(np.ones((2, 2), np.float32))).startswith(
-        f"tiled_in_two is to run {limit[1] + 1:,} workgroups along axis 1, and the device allows {limit[1]:,}."
-    )
+    assert message(LimitExceeded, lambda: tiled_in_two.groups(limit[1] + 1, 1)(np.ones((2, 2), np.float32))).startswith(
+        f"tiled_in_two is to run {limit[1] + 1:,} workgroups along axis 0, and the device allows {limit[1]:,}."
+    )  # x is the last axis, y the one before
 
 
 def test_a_workgroup_over_the_limits_is_one_of_the_kernel(driver: Driver) -> None:

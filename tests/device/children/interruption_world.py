@@ -132,10 +132,12 @@ def tasks() -> list[Path]:
 
 
 def target_of(descriptor: Path) -> str:
+    """Return what a descriptor is open for; nothing for a GPU's device file, which its driver opens again when it needs to."""
     try:
-        return str(descriptor.readlink())
+        target = str(descriptor.readlink())
     except OSError:
         return ""  # the one that listed them
+    return "" if target.startswith(("/dev/dri/", "/dev/nvidia")) else target
 
 
 def objects_of_ours() -> dict[str, int]:

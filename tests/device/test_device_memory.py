@@ -41,6 +41,19 @@ def test_a_buffer_lies_where_the_device_allows(place: tuple[Driver, bool, bool])
     assert (memory.is_mapped, memory.is_shared) == (is_mapped, is_shared)
 
 
+@pytest.mark.parametrize("length", [1, 64, 65])
+def test_results_of_up_to_256_bytes_are_read_where_the_device_wrote_them_if_the_host_sees_that(
+    place: tuple[Driver, bool, bool], module: SpirvModule, length: int
+) -> None:
+    driver, is_mapped, is_shared = place
+    kernel, x = driver.compile(module), np.arange(length, dtype=np.float32)
+    for turn, split in enumerate([False, True, False]):
+        assert kernel(x, x + turn, split=split).tolist() == (2 * x + turn).tolist()
+    recorded = kernel._array_calls.calls._latest[1].recorded  # type: ignore[index] # noqa: SLF001
+    assert recorded is not None
+    assert len(recorded._read_back) == (0 if is_shared or (is_mapped and length <= 64) else 1)  # noqa: SLF001
+
+
 @pytest.mark.parametrize("split", [False, True])
 def test_a_call_sees_what_it_was_given_and_no_earlier_call(
     place: tuple[Driver, bool, bool], module: SpirvModule, *, split: bool

@@ -199,7 +199,7 @@ class RecordedDispatch:
         both = zip(arguments, self._inputs, strict=True)
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
-        self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
+        self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_read_in_place]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
         self.used = 0  # by the kernel: when it was last called
@@ -273,12 +273,12 @@ class RecordedDispatch:
         for buffer, array in zip(self._inputs, contents, strict=True):
             buffer.write(array)
         if split and self._uploaded:
-            self._submission("upload").run(deadline)
+            self._submission("upload").run_alone(deadline)
         uploaded = time.perf_counter_ns()
-        self._submission("dispatch" if split else "all").run(deadline)
+        self._submission("dispatch" if split else "all").run_alone(deadline)
         dispatched = time.perf_counter_ns()
         if split and self._read_back:
-            self._submission("readback").run(deadline)
+            self._submission("readback").run_alone(deadline)
         if into:
             read = zip(self._outputs, outputs, into, strict=True)
             results = [buffer.read(*form, target) for buffer, form, target in read]
@@ -289,7 +289,7 @@ class RecordedDispatch:
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]
-        tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
+        tensors = [buffer.tensor for buffer in buffers if not buffer.is_read_in_place]
         if tensors:
             record(self._device, [[self._device.api.sync_local(tensors)]], self.bound).run(deadline)
         return [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]

@@ -79,9 +79,13 @@ class Submission:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
         deadline = self._deadline(timeout)
         with self._device.in_use, deadline.holding(self._lock):
-            self._finish(deadline)
-            self._submit()
-            self._finish(deadline)
+            self.run_alone(deadline)
+
+    def run_alone(self, deadline: Deadline) -> None:
+        """As ``run``, for who holds ``KomputeDevice.in_use`` and has shown the submission to no other thread."""
+        self._finish(deadline)
+        self._submit()
+        self._finish(deadline)
 
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""

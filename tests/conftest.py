@@ -201,7 +201,7 @@ def lower() -> Lower:
     """
     from vyre_driver.binding import BindingPlan
     from vyre_driver.lowering.emit import LoweringTarget, emit
-    from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES
+    from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES, float_control
 
     tool = shutil.which("spirv-val")
 
@@ -210,7 +210,7 @@ def lower() -> Lower:
         made = emit(program, BindingPlan.build(program), specs, target)
         beyond = set(made.capabilities) - CORE_CAPABILITIES - SUBGROUP_CAPABILITIES.keys()
         features = made.features - {"shaderSharedFloat32AtomicAdd"}  # beside that of buffers, with one capability
-        assert {FEATURE_OF_CAPABILITY[one] for one in beyond} == features
+        assert {FEATURE_OF_CAPABILITY.get(one) or float_control(one, 32) for one in beyond} == features
         assert made.features <= target.features
         if tool is not None:
             command = [tool, "--target-env", "vulkan1.1", "-"]

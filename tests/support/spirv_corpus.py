@@ -57,6 +57,9 @@ void main() {
 }
 """,
     "nothing bindable": """
+#extension GL_EXT_spirv_intrinsics : require
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4464, 4467], 4459, 16);
+spirv_execution_mode(4462, 32);
 layout(local_size_x = 4, local_size_y = 4) in;
 layout(set = 0, binding = 0, rgba8) uniform writeonly image2D picture;
 layout(set = 0, binding = 1) uniform sampler2DArray photo;

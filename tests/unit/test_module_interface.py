@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from assembler import BASE, assemble, op, text
+from assembler import BASE, assemble, invalid, op, text
 from literals import BOOL, F32, I32, U32, refusal
 
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv.interface import (
     ComputeEntry,
+    FloatControl,
     Image,
     LocalSize,
     ModuleInterface,
@@ -19,6 +20,7 @@ from vyre_driver.spirv.interface import (
 )
 from vyre_driver.spirv.layout import Address, Array, Matrix, Member, Scalar, Struct, Vector, shown
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.opcodes import Capability
 
 PAIR = "struct Pair { int key; vec2 at; };\n"
 HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
@@ -221,6 +223,68 @@ def test_every_compute_entry_point_is_read_with_its_size() -> None:
         ComputeEntry("first", 3, (LocalSize(64), LocalSize(1), LocalSize(1))),
         ComputeEntry("second", 40, (LocalSize(8, 6), LocalSize(4), LocalSize(4))),
     )
+
+
+CONTROLLED = {
+    "capability": [*op(17, 1), *op(17, 4464), *op(17, 4467), *op(17, 4468)],
+    "entry point": [
+        word
+        for model, function, name in ((5, 3, "main"), (5, 40, "second"), (5, 50, "third"), (4, 60, "drawn"))
+        for word in op(15, model, function, *text(name))
+    ],
+    "local size": [word for function in (3, 40, 50) for word in op(16, function, 17, 64, 1, 1)]
+    + [*op(16, 40, 4462, 64), *op(16, 3, 4462, 32), *op(16, 40, 4459, 16), *op(16, 40, 4462, 16), *op(16, 40, 4462, 64)]
+    + op(16, 60, 4463, 32),
+    "label": [*op(248, 4), *op(61, 7, 20, 9)],
+    "end": [
+        word
+        for one in (40, 50, 60)
+        for word in (*op(56), *op(54, 1, one, 0, 2), *op(248, one + 1), *op(61, 7, one + 2, 9), *op(253))
+    ]
+    + op(56),
+}
+
+
+def test_every_entry_point_has_the_float_controls_that_it_states() -> None:
+    code = assemble(BASE | CONTROLLED)
+    even, preserved = Capability.RoundingModeRTE, Capability.DenormPreserve
+    expected = {
+        "main": (FloatControl(even, 32),),
+        "second": (FloatControl(preserved, 16), FloatControl(even, 16), FloatControl(even, 64)),
+        "third": (),
+    }
+    every_even = [f"shaderRoundingModeRTEFloat{width}" for width in (16, 32, 64)]
+    module = SpirvModule.from_bytes(code)
+    assert {one.name: one.float_controls for one in module.interface.entry_points} == expected
+    assert {name: SpirvModule.from_bytes(code, entry=name).reflection.float_controls for name in expected} == expected
+    assert [line for line in str(module).splitlines() if "float controls" in line or "features" in line] == [
+        "  float controls of main: RoundingModeRTE 32",
+        "  float controls of second: DenormPreserve 16, RoundingModeRTE 16, RoundingModeRTE 64",
+        f"  features: RoundingModeRTZ, shaderDenormPreserveFloat16, {', '.join(every_even)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("modes", "problem"),
+    [
+        (op(16, 3, 4459), "its execution mode DenormPreserve has 0 operands, not 1, a width"),
+        (op(16, 3, 4463, 16, 32), "its execution mode RoundingModeRTZ has 2 operands, not 1, a width"),
+        (op(16, 3, 4461, 0), "its execution mode SignedZeroInfNanPreserve is for floats of 0 bits, not 16, 32 or 64"),
+        (op(16, 3, 4460, 8), "its execution mode DenormFlushToZero is for floats of 8 bits, not 16, 32 or 64"),
+        (op(16, 3, 4462, 128), "its execution mode RoundingModeRTE is for floats of 128 bits, not 16, 32 or 64"),
+        (
+            [*op(16, 3, 4460, 64), *op(16, 3, 4460, 16), *op(16, 3, 4459, 16)],
+            "entry point 'main' states both DenormPreserve and DenormFlushToZero for floats of 16 bits",
+        ),
+        (
+            [*op(16, 3, 4462, 32), *op(16, 3, 4463, 32)],
+            "entry point 'main' states both RoundingModeRTE and RoundingModeRTZ for floats of 32 bits",
+        ),
+    ],
+    ids=["no width", "two widths", "0", "8", "128", "denorms", "rounding"],
+)
+def test_float_controls_that_break_the_rules_of_spirv_are_refused(modes: list[int], problem: str) -> None:
+    assert refusal(lambda: assembled(local_size=[*BASE["local size"], *modes])) == invalid(problem)
 
 
 def test_extensions_generator_and_names_are_read() -> None:

@@ -9,13 +9,15 @@ from literals import DEVICE, buffer, device, reflection, refusal
 
 from vyre_driver.binding import requirements
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
+from vyre_driver.spirv.interface import FloatControl
 from vyre_driver.spirv.layout import Member, Scalar
+from vyre_driver.spirv.opcodes import Capability
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.reflection import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-API_1_1 = 1 << 22 | 1 << 12
+API_1_1, API_1_2 = 1 << 22 | 1 << 12, 1 << 22 | 2 << 12
 
 
 def check_requirements(
@@ -192,3 +194,96 @@ def test_spirv_newer_than_the_opened_vulkan_takes_is_refused(minor: int, newer: 
     )
     found = refusal(lambda: check_requirements(reflection(version=newer), DEVICE, api_version=vulkan(minor)))
     assert found == (UnsupportedFeature, 1002, message)
+
+
+CONTROLS = {
+    4464: "shaderDenormPreserveFloat",
+    4465: "shaderDenormFlushToZeroFloat",
+    4466: "shaderSignedZeroInfNanPreserveFloat",
+    4467: "shaderRoundingModeRTEFloat",
+    4468: "shaderRoundingModeRTZFloat",
+}
+MEMBERS = frozenset(f"{name}{width}" for name in CONTROLS.values() for width in (16, 32, 64))
+
+
+def controlled(*controls: tuple[int, int], declares: tuple[int, ...] = ()) -> Reflection:
+    """A shader that states these float controls, capability and width, and declares these capabilities and theirs."""
+    stated = tuple(FloatControl(Capability(one), width) for one, width in controls)
+    return reflection(capabilities=(1, *dict.fromkeys((*declares, *(one for one, _ in controls)))), float_controls=stated)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("capability", CONTROLS)
+def test_a_float_control_is_accepted_where_the_device_has_just_it_and_refused_where_it_lacks_just_it(
+    capability: int, width: int
+) -> None:
+    member = f"{CONTROLS[capability]}{width}"
+    given = controlled((capability, width))
+    check_requirements(given, device(float_controls=frozenset({member})), api_version=API_1_2)
+    lacking = device(float_controls=MEMBERS - {member})
+    message = (
+        f"the shader needs {Capability(capability).name} {width}, and 'Example GPU 9000' does not have {member}. "
+        "Fix: rewrite it without, or choose another device."
+    )
+    assert refusal(lambda: check_requirements(given, lacking, api_version=API_1_2)) == (UnsupportedFeature, 1002, message)
+
+
+@pytest.mark.parametrize("capability", CONTROLS)
+def test_a_float_control_that_is_declared_and_not_stated_is_asked_of_any_width(capability: int) -> None:
+    given = controlled(declares=(capability,))
+    members = [f"{CONTROLS[capability]}{width}" for width in (16, 32, 64)]
+    for member in members:
+        check_requirements(given, device(float_controls=frozenset({member})), api_version=API_1_2)
+    message = (
+        f"the shader needs {Capability(capability).name}, and 'Example GPU 9000' does not have {' or '.join(members)}. "
+        "Fix: rewrite it without, or choose another device."
+    )
+    lacking = device(float_controls=MEMBERS.difference(members))
+    assert refusal(lambda: check_requirements(given, lacking, api_version=API_1_2)) == (UnsupportedFeature, 1002, message)
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (controlled((4467, 32)), "RoundingModeRTE 32"),
+        (controlled(declares=(4464,)), "DenormPreserve"),
+        (reflection(float_controls=(FloatControl(Capability.RoundingModeRTZ, 16),)), "RoundingModeRTZ 16"),
+    ],
+    ids=["both", "declared", "stated"],
+)
+def test_float_controls_are_refused_before_vulkan_has_them_itself(given: Reflection, needed: str) -> None:
+    message = (
+        f"the shader needs {needed}, and the device is open for Vulkan 1.1, which has float controls by an extension only "
+        "that this driver does not switch on. "
+        "Fix: run with the vyre layer (VYRE_LAYER) on a device and a Vulkan loader of version 1.2 or newer."
+    )
+    having = device(float_controls=MEMBERS)
+    check_requirements(given, having, api_version=API_1_2)
+    assert refusal(lambda: check_requirements(given, having)) == (UnsupportedFeature, 1002, message)
+
+
+@pytest.mark.parametrize(
+    ("stated", "independence", "needed"),
+    [
+        (((4464, 16), (4465, 32)), "denormBehaviorIndependence", "DenormPreserve 16 and DenormFlushToZero 32"),
+        (((4467, 64), (4468, 16)), "roundingModeIndependence", "RoundingModeRTE 64 and RoundingModeRTZ 16"),
+    ],
+)
+def test_widths_differ_only_where_the_device_takes_them_apart(
+    stated: tuple[tuple[int, int], ...], independence: str, needed: str
+) -> None:
+    given = controlled(*stated)
+    check_requirements(given, device(float_controls=MEMBERS | {independence}), api_version=API_1_2)
+    other = {"denormBehaviorIndependence", "roundingModeIndependence"} - {independence}
+    message = (
+        f"the shader needs {needed}, and 'Example GPU 9000' takes one of the two for all widths: its {independence} is "
+        "VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE. Fix: state the same for all widths, or choose another device."
+    )
+    alike = device(float_controls=MEMBERS | other)
+    assert refusal(lambda: check_requirements(given, alike, api_version=API_1_2)) == (UnsupportedFeature, 1002, message)
+
+
+def test_widths_that_are_stated_alike_or_left_open_need_no_independence() -> None:
+    alike = device(float_controls=MEMBERS)
+    check_requirements(controlled((4464, 16), (4464, 32), (4464, 64), (4467, 32), (4466, 64)), alike, api_version=API_1_2)
+    check_requirements(controlled((4465, 32), (4468, 16), declares=(4464, 4467)), alike, api_version=API_1_2)

@@ -49,6 +49,15 @@ def test_the_base_module_with_any_one_word_set_to_any_small_number_is_usable_or_
     assert outcomes == {"usable", "unread", "refused later"}
 
 
+@pytest.mark.parametrize("width", [0, 8, 16, 24, 64, 0xFFFF_FFFF])
+@pytest.mark.parametrize("mode", range(4458, 4465))
+def test_a_float_control_of_any_width_or_operands_is_usable_or_refused(mode: int, width: int) -> None:
+    modes = [op(16, 3, mode, *operands) for operands in ((), (width,), (width, 32))]
+    outcomes = [outcome(assemble(BASE | {"local size": [*BASE["local size"], *one]})) for one in modes]
+    read = "refused later" if width in {16, 32, 64} else "unread"
+    assert outcomes == (["unread", read, "unread"] if 4459 <= mode <= 4463 else ["usable"] * 3)
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_module_cut_at_any_byte_is_an_invalid_module(name: str) -> None:
     code = shipped_module(name).code
@@ -124,7 +133,15 @@ def many_group_decorations() -> bytes:
     return assemble(BASE | {"decorations": [*group, *op(74, 99, *[20] * 60_000) * 10]})
 
 
-@pytest.mark.parametrize("make", [twofold_structures, many_entry_points, many_group_decorations])
+def many_float_controls() -> bytes:
+    """1,000 entry points of one function that states RoundingModeRTE 300,000 times, declared as often."""
+    entries = [word for number in range(1000) for word in op(15, 5, 3, *text(str(number)))]
+    modes = [*BASE["local size"], *op(16, 3, 4462, 32) * 300_000]
+    capabilities = [*BASE["capability"], *op(17, 4467) * 300_000]
+    return assemble(BASE | {"capability": capabilities, "entry point": entries, "local size": modes})
+
+
+@pytest.mark.parametrize("make", [twofold_structures, many_entry_points, many_group_decorations, many_float_controls])
 def test_a_small_module_cannot_ask_for_endless_work(tmp_path: Path, make: type) -> None:
     (tmp_path / "hostile.spv").write_bytes(make())
     command = [sys.executable, "-c", REFLECT_FILE, str(tmp_path / "hostile.spv")]

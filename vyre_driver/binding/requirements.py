@@ -12,14 +12,19 @@ from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
     FEATURE_OF_CAPABILITY,
+    FLOAT_ALTERNATIVES,
+    FLOAT_CONTROL_WIDTHS,
+    FLOAT_CONTROLS,
     SUBGROUP_CAPABILITIES,
     capability_name,
+    float_control,
 )
-from vyre_driver.vulkan.version import known_minor
+from vyre_driver.vulkan.version import API_1_2, known_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from vyre_driver.spirv.interface import FloatControl
     from vyre_driver.spirv.reflection import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
@@ -33,7 +38,7 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
     Raises
     ------
     UnsupportedFeature
-        If the SPIR-V version, a capability or a subgroup operation is not there.
+        If the SPIR-V version, a capability, a subgroup operation or a float control is not there.
     LimitExceeded
         If there are more buffers, push-constant bytes or bytes of shared memory than the device allows.
     """
@@ -44,8 +49,10 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
             f"at most {_dotted(_MAX_SPIRV_VERSION[minor])}",
             fix=f"compile it for Vulkan 1.{minor} (glslangValidator --target-env vulkan1.{minor})",
         )
+    _check_float_controls(reflection, device, api_version)
     for capability in reflection.capabilities:
-        _check_capability(capability, device, features)
+        if capability not in FLOAT_CONTROLS.values():
+            _check_capability(capability, device, features)
     _check_limits(reflection, device.limits)
 
 
@@ -85,6 +92,51 @@ def _check_limits(reflection: Reflection, limits: DeviceLimits) -> None:
 
 def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
+
+
+def _check_float_controls(reflection: Reflection, device: PhysicalDevice, api_version: int) -> None:
+    """Check the execution modes by their widths; a capability by itself asks for any of its widths."""
+    controls = reflection.float_controls
+    declared = [one for one in FLOAT_CONTROLS.values() if one in reflection.capabilities]
+    if (controls or declared) and api_version < API_1_2:
+        raise UnsupportedFeature(
+            f"the shader needs {controls[0] if controls else declared[0].name}, and the device is open for Vulkan "
+            f"1.{known_minor(api_version)}, which has float controls by an extension only that this driver does not switch on",
+            fix="run with the vyre layer (VYRE_LAYER) on a device and a Vulkan loader of version 1.2 or newer",
+        )
+    for control in controls:
+        _check_control(control, control.capability, [control.member], device)
+    for capability in declared:
+        members = [float_control(capability, width) for width in FLOAT_CONTROL_WIDTHS]
+        _check_control(capability.name, capability, members, device)
+    _check_independence(controls, device)
+
+
+def _check_control(needed: object, capability: int, members: list[str], device: PhysicalDevice) -> None:
+    if device.float_controls.isdisjoint(members):
+        raise UnsupportedFeature(
+            f"the shader needs {needed}, and {device.name!r} does not have {' or '.join(members)}",
+            fix="rewrite it without, or choose another device",
+            capability=capability,
+            feature=members[0],
+        )
+
+
+def _check_independence(controls: Sequence[FloatControl], device: PhysicalDevice) -> None:
+    """Check that what holds for all widths alike on the device is not stated differently for two of them.
+
+    The probe does not tell 32_BIT_ONLY from ALL, so that 16 and 64 bits differ is left to the device.
+    """
+    for alternatives, independence in FLOAT_ALTERNATIVES.items():
+        stated = {control.capability: control for control in controls if control.capability in alternatives}
+        if len(stated) > 1 and independence not in device.float_controls:
+            one, other = stated.values()
+            raise UnsupportedFeature(
+                f"the shader needs {one} and {other}, and {device.name!r} takes one of the two for all widths: its "
+                f"{independence} is VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE",
+                fix="state the same for all widths, or choose another device",
+                feature=independence,
+            )
 
 
 def _check_capability(capability: int, device: PhysicalDevice, features: Collection[str]) -> None:

@@ -86,6 +86,7 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
                     {"value": axis.value, "spec_id": axis.spec_id, "computed": axis.formula is not None}
                     for axis in one.local_size
                 ],
+                "float_controls": [str(control) for control in one.float_controls],
                 "signature": signature(module.code, found, one),
             }
             for one in found.entry_points

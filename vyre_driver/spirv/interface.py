@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.spirv.opcodes import Capability, float_control
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,13 +146,30 @@ class LocalSize:
         return self.value if self.spec_id is None else words[self.spec_id]
 
 
+class FloatControl(NamedTuple):
+    """An execution mode for the floats of one width, 16, 32 or 64 bits, by its capability."""
+
+    capability: Capability
+    width: int
+
+    def __str__(self) -> str:
+        """Return it as SPIR-V's text has it: ``RoundingModeRTE 32``."""
+        return f"{self.capability.name} {self.width}"
+
+    @property
+    def member(self) -> str:
+        """The member of VkPhysicalDeviceFloatControlsProperties that says whether a device has it."""
+        return float_control(self.capability, self.width)
+
+
 @dataclass(frozen=True, slots=True)
 class ComputeEntry:
-    """An entry point of a compute shader."""
+    """An entry point of a compute shader; ``float_controls`` are sorted, each once."""
 
     name: str
     function_id: int
     local_size: tuple[LocalSize, LocalSize, LocalSize]
+    float_controls: tuple[FloatControl, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

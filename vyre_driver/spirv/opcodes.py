@@ -105,9 +105,11 @@ GL_COMPUTE = 5
 BUILT_IN_WORKGROUP_SIZE = 25
 MODE_LOCAL_SIZE = 17
 MODE_LOCAL_SIZE_ID = 38
+MODE_DENORM_PRESERVE = 4459
 MODE_DENORM_FLUSH_TO_ZERO = 4460
 MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461
 MODE_ROUNDING_MODE_RTE = 4462
+MODE_ROUNDING_MODE_RTZ = 4463
 
 
 class Capability(IntEnum):
@@ -157,9 +159,11 @@ class Capability(IntEnum):
     StorageBuffer8BitAccess = 4448
     UniformAndStorageBuffer8BitAccess = 4449
     StoragePushConstant8 = 4450
+    DenormPreserve = 4464
     DenormFlushToZero = 4465
     SignedZeroInfNanPreserve = 4466
     RoundingModeRTE = 4467
+    RoundingModeRTZ = 4468
     ShaderClockKHR = 5055
     GroupNonUniformPartitionedNV = 5297
     ShaderNonUniform = 5301
@@ -221,9 +225,6 @@ FEATURE_OF_CAPABILITY: dict[int, str] = {
     Capability.StorageBuffer8BitAccess: "storageBuffer8BitAccess",
     Capability.UniformAndStorageBuffer8BitAccess: "uniformAndStorageBuffer8BitAccess",
     Capability.StoragePushConstant8: "storagePushConstant8",
-    Capability.DenormFlushToZero: "shaderDenormFlushToZeroFloat32",
-    Capability.SignedZeroInfNanPreserve: "shaderSignedZeroInfNanPreserveFloat32",
-    Capability.RoundingModeRTE: "shaderRoundingModeRTEFloat32",
     Capability.VulkanMemoryModel: "vulkanMemoryModel",
     Capability.VulkanMemoryModelDeviceScope: "vulkanMemoryModelDeviceScope",
     Capability.DotProductInputAll: "shaderIntegerDotProduct",
@@ -234,6 +235,20 @@ FEATURE_OF_CAPABILITY: dict[int, str] = {
     Capability.AtomicFloat32AddEXT: "shaderBufferFloat32AtomicAdd",
 }
 
+# Execution mode -> its capability, of the float controls: no feature is enabled for them, and each is there by width.
+FLOAT_CONTROLS: dict[int, Capability] = {
+    MODE_DENORM_PRESERVE: Capability.DenormPreserve,
+    MODE_DENORM_FLUSH_TO_ZERO: Capability.DenormFlushToZero,
+    MODE_SIGNED_ZERO_INF_NAN_PRESERVE: Capability.SignedZeroInfNanPreserve,
+    MODE_ROUNDING_MODE_RTE: Capability.RoundingModeRTE,
+    MODE_ROUNDING_MODE_RTZ: Capability.RoundingModeRTZ,
+}
+FLOAT_CONTROL_WIDTHS = (16, 32, 64)
+# Those of which an entry point states one a width -> the property that says whether widths may differ.
+FLOAT_ALTERNATIVES: dict[tuple[Capability, Capability], str] = {
+    (Capability.DenormPreserve, Capability.DenormFlushToZero): "denormBehaviorIndependence",
+    (Capability.RoundingModeRTE, Capability.RoundingModeRTZ): "roundingModeIndependence",
+}
 
 ADDRESSING_MODELS = {0: "Logical", 1: "Physical32", 2: "Physical64", 5348: "PhysicalStorageBuffer64"}
 MEMORY_MODELS = {0: "Simple", 1: "GLSL450", 2: "OpenCL", 3: "Vulkan"}
@@ -256,3 +271,8 @@ _CAPABILITY_NAMES = {one.value: one.name for one in Capability}
 def capability_name(number: int) -> str:
     """Return the specification's name of a capability, or its number as text."""
     return _CAPABILITY_NAMES.get(number, f"capability {number}")
+
+
+def float_control(capability: int, width: int) -> str:
+    """Return the member of VkPhysicalDeviceFloatControlsProperties for a float control and a width in bits."""
+    return f"shader{capability_name(capability)}Float{width}"

@@ -15,6 +15,7 @@ from vyre_driver.spirv.constants import scalar_bits
 from vyre_driver.spirv.declarations import Variable, check_shape, invalid, read_declarations
 from vyre_driver.spirv.interface import (
     ComputeEntry,
+    FloatControl,
     Image,
     LocalSize,
     ModuleInterface,
@@ -28,6 +29,9 @@ from vyre_driver.spirv.opcodes import (
     ADDRESSING_MODELS,
     BUILT_IN_WORKGROUP_SIZE,
     DIMENSIONS,
+    FLOAT_ALTERNATIVES,
+    FLOAT_CONTROL_WIDTHS,
+    FLOAT_CONTROLS,
     GL_COMPUTE,
     MEMORY_MODELS,
     MODE_LOCAL_SIZE,
@@ -100,9 +104,17 @@ class _Reader:
         for name, function in compute:
             if function not in functions:
                 raise invalid(self._source, f"entry point {name!r} is function %{function}, which is not there")
-        sizes = self._local_sizes()
+        sizes, controls = self._local_sizes(), self._float_controls()
         built_in = self._built_in_size()
-        return tuple(ComputeEntry(*one, built_in or self._local_size(sizes.get(one[1]))) for one in compute)
+        return tuple(
+            ComputeEntry(
+                name,
+                function,
+                built_in or self._local_size(sizes.get(function)),
+                self._checked_controls(name, controls.get(function, set())),
+            )
+            for name, function in compute
+        )
 
     def _local_sizes(self) -> dict[int, tuple[int, Sequence[int]]]:
         """The last of the modes that state a size by function; LocalSizeId wins over LocalSize (Vulkan 1.3)."""
@@ -111,6 +123,30 @@ class _Reader:
             if mode == MODE_LOCAL_SIZE_ID or (mode == MODE_LOCAL_SIZE and target not in sizes):
                 sizes[target] = mode, operands
         return sizes
+
+    def _float_controls(self) -> dict[int, set[FloatControl]]:
+        """The float controls that are stated, by function; of other widths than Vulkan's there is no end."""
+        found: dict[int, set[FloatControl]] = {}
+        for target, mode, operands in self._in.modes:
+            capability = FLOAT_CONTROLS.get(mode)
+            if capability is not None:
+                if len(operands) != 1:
+                    problem = f"its execution mode {capability.name} has {len(operands)} operands, not 1, a width"
+                    raise invalid(self._source, problem)
+                if operands[0] not in FLOAT_CONTROL_WIDTHS:
+                    problem = f"its execution mode {capability.name} is for floats of {operands[0]} bits, not 16, 32 or 64"
+                    raise invalid(self._source, problem)
+                found.setdefault(target, set()).add(FloatControl(capability, operands[0]))
+        return found
+
+    def _checked_controls(self, entry: str, stated: set[FloatControl]) -> tuple[FloatControl, ...]:
+        """Of two modes that exclude each other an entry point states one a width (SPIR-V 1.6, 2.16.1)."""
+        for one, other in FLOAT_ALTERNATIVES:
+            for control in sorted(stated):
+                if control.capability == one and FloatControl(other, control.width) in stated:
+                    both = f"{one.name} and {other.name} for floats of {control.width} bits"
+                    raise invalid(self._source, f"entry point {entry!r} states both {both}")
+        return tuple(sorted(stated))
 
     def _local_size(self, stated: tuple[int, Sequence[int]] | None) -> tuple[LocalSize, LocalSize, LocalSize]:
         if stated is None or len(stated[1]) != 3:

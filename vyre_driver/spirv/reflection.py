@@ -18,7 +18,7 @@ from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.entry import EntryUses, Slot
-    from vyre_driver.spirv.interface import Resource, SharedVariable
+    from vyre_driver.spirv.interface import FloatControl, Resource, SharedVariable
     from vyre_driver.spirv.layout import Member
 
 
@@ -65,6 +65,7 @@ class BufferInterface:
 class Reflection:
     """What a caller and a device must provide to run one entry point of a module.
 
+    ``float_controls`` are those that the entry point states, ``capabilities`` those of the whole module.
     ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size;
     ``largest_shared`` names the largest part of it.
     """
@@ -79,6 +80,7 @@ class Reflection:
     shared_bytes: int = 0
     sized_shared: tuple[SharedVariable, ...] = ()
     largest_shared: str = field(default="", compare=False)
+    float_controls: tuple[FloatControl, ...] = ()
 
 
 def reflection_of(uses: EntryUses, source: str) -> Reflection:
@@ -116,6 +118,7 @@ class _ReflectionBuilder:
             shared_bytes=sum(one.byte_len for one in fixed),
             largest_shared=max(fixed, key=lambda one: one.byte_len).name if fixed else "",
             sized_shared=tuple(one for one in shared if one.is_specialized),
+            float_controls=self._uses.entry.float_controls,
         )
 
     def _is_used(self, variable: int) -> bool:

@@ -88,9 +88,15 @@ def signatures(code: bytes, interface: ModuleInterface, entry: str | None) -> st
 
 
 def required_features(interface: ModuleInterface) -> list[str]:
-    """Return the device features that the capabilities ask for by Vulkan's names, unknown ones by the capability's."""
-    asked = [one for one in interface.capabilities if one not in CORE_CAPABILITIES and one not in SUBGROUP_CAPABILITIES]
-    return sorted({FEATURE_OF_CAPABILITY.get(one) or capability_name(one) for one in asked})
+    """Return the device features that the module asks for by Vulkan's names, unknown ones by the capability's.
+
+    With them the float controls that its entry points state, as VkPhysicalDeviceFloatControlsProperties has them; one that
+    is declared and not stated is there by the capability's name.
+    """
+    stated = {one for entry in interface.entry_points for one in entry.float_controls}
+    told = {*CORE_CAPABILITIES, *SUBGROUP_CAPABILITIES, *(one.capability for one in stated)}
+    asked = {FEATURE_OF_CAPABILITY.get(one) or capability_name(one) for one in interface.capabilities if one not in told}
+    return sorted(asked.union(one.member for one in stated))
 
 
 def subgroup_uses(interface: ModuleInterface) -> list[str]:
@@ -129,6 +135,8 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     for one in interface.entry_points[:_MAX_SIGNATURES]:
         axes = " x ".join(map(_axis, one.local_size))
         yield f"  workgroup of {shown(one.name)}: {axes}"
+        if one.float_controls:
+            yield f"  float controls of {shown(one.name)}: {', '.join(map(str, one.float_controls))}"
     firsts = first_at_bindings(interface)
     yield from (f"  {_resource_line(one, firsts[one.set, one.binding])}" for one in interface.resources)
     for block in interface.push_constants:

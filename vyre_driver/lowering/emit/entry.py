@@ -19,14 +19,13 @@ from vyre_driver.lowering.emit.memory import Memory
 from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
-from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, LoweringTarget
 from vyre_driver.lowering.emit.zeroing import read_before_written
 from vyre_driver.spirv.builder import ModuleBuilder, instruction
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
     ENTRY_POINT,
-    FEATURE_OF_CAPABILITY,
     GL_COMPUTE,
     MODE_DENORM_FLUSH_TO_ZERO,
     MODE_LOCAL_SIZE,
@@ -179,14 +178,15 @@ class _Emitter:
         module, code = self._module, self._code
         if not module.declares(Op.TypeFloat, 32):
             return
-        modes = [(Capability.SignedZeroInfNanPreserve, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
+        modes = [(PRESERVE, Capability.SignedZeroInfNanPreserve, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
         if code.target.strict:
             modes += [
-                (Capability.DenormFlushToZero, MODE_DENORM_FLUSH_TO_ZERO),
-                (Capability.RoundingModeRTE, MODE_ROUNDING_MODE_RTE),
+                (FLUSH, Capability.DenormFlushToZero, MODE_DENORM_FLUSH_TO_ZERO),
+                (ROUND_TO_EVEN, Capability.RoundingModeRTE, MODE_ROUNDING_MODE_RTE),
             ]
-        for capability, mode in modes:
-            if FEATURE_OF_CAPABILITY[capability] in code.target.features:
-                code.require(capability)
+        for control, capability, mode in modes:
+            if control in code.target.features:
+                code.features.add(control)
+                module.capability(capability)
                 module.extension("SPV_KHR_float_controls")
                 module.execution_mode(self._main, mode, 32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
+from vyre_driver.spirv.opcodes import Capability, float_control
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 EMITTER_VERSION = 20
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
-FLUSH = FEATURE_OF_CAPABILITY[Capability.DenormFlushToZero]
-PRESERVE = FEATURE_OF_CAPABILITY[Capability.SignedZeroInfNanPreserve]
-ROUND_TO_EVEN = FEATURE_OF_CAPABILITY[Capability.RoundingModeRTE]
+FLUSH = float_control(Capability.DenormFlushToZero, 32)
+PRESERVE = float_control(Capability.SignedZeroInfNanPreserve, 32)
+ROUND_TO_EVEN = float_control(Capability.RoundingModeRTE, 32)
 
 
 class LoweringTarget(NamedTuple):

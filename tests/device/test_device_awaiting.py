@@ -58,7 +58,8 @@ def test_hundreds_are_awaited_with_one_thread_and_none_of_an_executor(opened: Dr
     async def run() -> tuple[list[str], list[None]]:
         futures = [spin.bound.submit(), *[one.submit() for one in bound for _ in range(50)]]  # all wait for the first
         waiting = asyncio.gather(*futures)
-        await asyncio.sleep(0.05)
+        for _ in range(3):
+            await asyncio.sleep(0)  # each is awaited by then, and the first one runs
         threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
         return threads, await waiting
 

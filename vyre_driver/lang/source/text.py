@@ -152,16 +152,19 @@ def _indent(line: str) -> int:
 
 
 def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:
-    """Give the functions of this name in a statement, which may be indented, with their places in the file."""
+    """Give the function of this name that a statement defines, or all lambdas of a file, with their places in it."""
     is_indented = name != _LAMBDA and lines[0][:1].isspace()  # of a lambda they are all lines of the file
+    before = "\n" * (first - 1) + "if True:\n" if is_indented else "\n" * first
     try:
-        tree = ast.parse(("if True:\n" if is_indented else "") + "".join(lines))
+        tree = ast.parse(before + "".join(lines))
     except SyntaxError:
         return  # the end of the statement is elsewhere by now
-    ast.increment_lineno(tree, first - int(is_indented))
-    for node in ast.walk(tree):
-        if (isinstance(node, ast.FunctionDef) and node.name == name) or (isinstance(node, ast.Lambda) and name == _LAMBDA):
-            yield node
+    if name == _LAMBDA:
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.Lambda))
+        return
+    within = tree.body[0] if is_indented else tree
+    assert isinstance(within, (ast.If, ast.Module))  # noqa: S101 -- it was written so
+    yield from (node for node in within.body[:1] if isinstance(node, ast.FunctionDef) and node.name == name)
 
 
 def _compiles_to(node: ast.FunctionDef | ast.Lambda, code: types.CodeType) -> bool:

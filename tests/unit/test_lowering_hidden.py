@@ -20,6 +20,7 @@ from vyre_driver.ir import (
     binop,
     cast,
     f32,
+    f64,
     i32,
     if_,
     let,
@@ -33,9 +34,10 @@ from vyre_driver.ir import (
     unop,
     var,
 )
+from vyre_driver.ir.extension_builders import operation
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.nodes import Node
 
-U8, U32, F32, BOOL = DataType.U8, DataType.U32, DataType.F32, DataType.Bool
+U8, U32, F32, F64, BOOL = DataType.U8, DataType.U32, DataType.F32, DataType.F64, DataType.Bool
 BYTES = BufferDecl.read("bytes", 0, U8).with_count(1)
 GIVEN = BufferDecl.read("given", 1, U32).with_count(2)
 OPEN = BufferDecl.read_write("open", 2, U32)
@@ -329,3 +331,56 @@ def test_a_constant_is_taken_off_as_it_is(lower: Lower) -> None:
     found = code(lower, [store(OUT, 0, load(GIVEN, 0) - 7)])
     assert len([opcode for opcode, _ in found if opcode == Ins.ISub]) == 1
     assert computed(lower, load(GIVEN, 0) - 7) == [a - 7 & 2**32 - 1 for a, _ in product(WORDS, WORDS)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "given"),
+    [
+        ("x", "x", ["hidden", "hidden"]),
+        ("x", 3.0, ["hidden", 0x4008_0000]),
+        (-0.0, "x", [2**31, "hidden"]),
+        ("x", 0.0, ["hidden", "a hidden 0"]),
+        (0.0, 5e-324, ["a hidden 0", "a hidden 0"]),
+    ],
+)
+def test_what_can_be_0_in_a_quotient_of_f64_is_hidden(
+    lower: Lower, left: float | str, right: float | str, given: list[int | str]
+) -> None:
+    """By a constant 0 llvmpipe's quotient is undefined, and of one it is 0. So it is there."""
+    out = BufferDecl.read_write("out", 0, F64).with_count(1)
+    operands = [f64(one) if isinstance(one, float) else load(out, 0) for one in (left, right)]
+    program = Program.wrapped([out], (1, 1, 1), [store(out, 0, operation(BinOp.DIV, F64, *operands))])
+    found = decoded(lower(program, (), LoweringTarget(frozenset({"shaderFloat64"}), hides=True)).code)
+    made = made_by(found)
+
+    def high_word(number: int) -> int | str:
+        opcode, parts = made[made[made[number][1][0]][1][1]]
+        if opcode == Op.Constant:
+            return parts[0]
+        is_a_constant = opcode == Ins.Select and [made[one][1] for one in parts[1:]] == [[2**32 - 1], [0]]
+        return "hidden" if opcode == Ins.BitwiseXor else "a hidden 0" if is_a_constant else "known"
+
+    (divided,) = [operands[2:] for opcode, operands in found if opcode == Ins.FDiv]
+    assert [high_word(one) for one in divided] == given
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_all_that_is_pushed_is_hidden_where_the_target_asks_for_it(lower: Lower, *, hides: bool) -> None:
+    """The index of a load that is made of it alone takes llvmpipe's compiler minutes."""
+    dtypes = U32, DataType.I32, F32, BOOL, DataType.U64, F64
+    pushed = [BufferDecl.push(f"pushed{at}", at, dtype, 1 + at % 2) for at, dtype in enumerate(dtypes)]
+    outs = [BufferDecl.read_write(f"out{at}", 7 + at, dtype) for at, dtype in enumerate(dtypes)]  # their counts are pushed too
+    given = BufferDecl.read("given", 6, U32).with_count(2)
+    body = [store(out, load(given, 0), load(one, at % 2)) for at, (one, out) in enumerate(zip(pushed, outs, strict=True))]
+    found = decoded(lower(Program.wrapped([*pushed, given, *outs], (1, 1, 1), body), (), LoweringTarget(hides=hides)).code)
+    made = made_by(found)
+    of_block = {
+        operands[1] for opcode, operands in found if opcode == Op.Variable and operands[2] == StorageClass.PUSH_CONSTANT
+    }
+    chains = {one for one, (opcode, operands) in made.items() if opcode == Ins.AccessChain and operands[0] in of_block}
+    loaded = {one for one, (opcode, operands) in made.items() if opcode == Ins.Load and operands[0] in chains}
+    as_words = {Ins.Bitcast, Ins.CompositeExtract}
+    loaded |= {one for one, (opcode, operands) in made.items() if opcode in as_words and operands[0] in loaded}
+    users = {opcode for opcode, operands in found if loaded & set(operands[2 if opcode != Ins.Store else 1 :])}
+    assert len(chains) == 2 * len(dtypes)
+    assert (users - as_words == {Ins.BitwiseXor}) is hides

@@ -37,14 +37,17 @@ def test_float_controls_are_used_where_one_width_may_be_told_by_itself(
 
 
 @pytest.mark.parametrize(
-    ("driver_id", "fuses", "fences"), [(NVIDIA, True, True), (LLVMPIPE, False, False), (RADV, False, True)]
+    ("driver_id", "options"),
+    [
+        (NVIDIA, {"fuses": True, "divides": False, "fences": True, "hides": False}),
+        (LLVMPIPE, {"fuses": False, "divides": False, "fences": False, "hides": True}),
+        (RADV, {"fuses": False, "divides": False, "fences": True, "hides": False}),
+    ],
 )
-def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
-    driver_id: int, *, fuses: bool, fences: bool
-) -> None:
+def test_what_is_known_of_a_driver_decides_what_is_left_to_it(driver_id: int, options: dict[str, bool]) -> None:
     one = device(driver_id=driver_id, float_controls=frozenset())
     found = [target_for(one, (), config) for config in (None, DispatchConfig(ulp_budget=0), DispatchConfig(ulp_budget=1))]
-    assert found == [LoweringTarget(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
+    assert found == [LoweringTarget(strict=strict, **options) for strict in (True, True, False)]
 
 
 @pytest.mark.parametrize(

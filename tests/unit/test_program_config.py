@@ -67,7 +67,7 @@ def test_upstreams_policy_does_not_know_of_it() -> None:
 
 def test_it_stands_in_the_key_under_names_that_tell() -> None:
     found = [LoweringTarget(contracts=one, checks=not one).options() for one in (False, True)]
-    same = {"strict": 1, "fuses": 1, "divides": 0, "fences": 1}
+    same = {"strict": 1, "fuses": 1, "divides": 0, "fences": 1, "hides": 0}
     assert found == [{**same, "contracts": 0, "checks": 1}, {**same, "contracts": 1, "checks": 0}]
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import Case, case_of
+from vyre_driver.conformance.case import Case, case_of, case_of_each
+from vyre_driver.conformance.patterns import edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node
 
 U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
+F64 = DataType.F64
 U8, I8 = DataType.U8, DataType.I8
 _ALONE = (1, 1, 1)
 
@@ -35,6 +37,8 @@ def driver_cases(options: Options) -> Iterator[Case]:
     yield _greatest_after_rotation()
     yield _products_that_overflow()
     yield _chosen_least()
+    yield _quotients_of_zeros()
+    yield _roots_of_what_is_pushed()
     if options.u64:
         yield from _borrows()
         yield _nested_choices()
@@ -166,17 +170,39 @@ def _nested_choices() -> Case:
 def _equal_constants() -> Case:
     """Return a comparison of 64 bits that a compiler knows, one of them as those of an f64."""
     out = BufferDecl.read_write("words_out", 0, U32).with_count(1)
-    number = bitcast(U64, convert(DataType.F64, ir.u64(2)))
+    number = bitcast(U64, convert(F64, ir.u64(2)))
     one = operation(BinOp.BIT_XOR, U64, ir.u64(2), operation(BinOp.SHL, U64, ir.u64(2**63), ir.u32(0)))
     body = [ir.if_(ir.binop(BinOp.NE, one, number), [ir.store(out, 0, ir.load(out, 0) + 1)])]
     return case_of("constants of 64 bits that are not equal", [out], body, np.array([6], np.uint32), size=_ALONE)
 
 
+def _quotients_of_zeros() -> Case:
+    """Return quotients of f64 by and of zeros, one of which a compiler finds: infinities and NaNs."""
+    every = edges(F64)
+    given = BufferDecl.read("given", 0, F64).with_count(every.size)
+    x, found = ir.var("x", F64), convert(F64, ir.binop(BinOp.MIN, ir.gid_x(), ir.u32(0)))
+    zeros = ir.f64(0.0), ir.f64(-0.0), found
+    terms = [operation(BinOp.DIV, F64, *pair) for zero in zeros for pair in ((x, zero), (zero, x))]
+    return case_of_each("quotients of f64 by and of zeros", {"x": (given, every)}, F64, terms)
+
+
+def _roots_of_what_is_pushed() -> Case:
+    """Return a load at an index that many operations on numbers that are pushed make."""
+    pushed, given = BufferDecl.push("pushed", 0, F32), BufferDecl.read("given", 1, U32).with_count(8)
+    out = BufferDecl.read_write("out", 2, U32).with_count(8)
+    value: Expr = ir.load(pushed, 0)
+    for _ in range(12):
+        value = ir.unop(UnOp.SQRT, value)
+    body = [ir.store(out, ir.gid_x(), ir.load(given, ir.cast(U32, value * 4.0) + ir.gid_x()))]
+    values = np.array([3e38], np.float32), np.arange(8, dtype=np.uint32) * 3, np.zeros(8, np.uint32)
+    return case_of("roots of roots of what is pushed as an index", [pushed, given, out], body, *values)
+
+
 def _quotient_by_bits() -> Case:
     """Return a quotient of i64, rounded down, by the bits of a constant of f64, which are below 0."""
     out = BufferDecl.read_write("signed_wide_out", 0, I64).with_count(3)
-    one, i = convert(DataType.F64, ir.u32(1)), ir.gid_x()
-    number = operation(BinOp.SUB, DataType.F64, operation(BinOp.SUB, DataType.F64, ir.f64(0.1), one), one)
+    one, i = convert(F64, ir.u32(1)), ir.gid_x()
+    number = operation(BinOp.SUB, F64, operation(BinOp.SUB, F64, ir.f64(0.1), one), one)
     value = floor_divide(I64, ir.load(out, i), bitcast(I64, number))
     body = [ir.if_(i < 3, [ir.store(out, i, value)])]
     return case_of("a quotient by the bits of an f64", [out], body, np.array([8, 0, -7], np.int64), size=_ALONE, grid=(3, 1, 1))

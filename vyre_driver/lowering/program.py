@@ -209,15 +209,16 @@ def target_for(
     version = device.api_version if api_version is None else api_version
     has = device.float_controls if version >= API_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
-    fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
+    fuses, is_llvmpipe = device.driver_id in _FUSING, device.driver_id == _LLVMPIPE
     return LoweringTarget(
         frozenset(features) | controls,
         strict=asked.float_mode == "exact",
         fuses=fuses,
         divides=device.driver_id in _DIVIDING and ROUND_TO_EVEN in controls,
-        fences=fences,
+        fences=not is_llvmpipe,
         contracts=asked.float_mode == "fast",
         checks=asked.bounds == "checked",
+        hides=is_llvmpipe,
         lines=asked.lines,
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit import floats, wide
 from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.hiding import hidden_constant, hide
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import Op
@@ -46,6 +47,23 @@ def _constant(code: Code, value: float) -> int:
 def arithmetic(code: Code, opcode: int, left: int, right: int) -> int:
     """Return the result of FAdd, FSub, FMul or FDiv, rounded by itself."""
     return held(code, floats.exact(code, opcode, code.f64, number(code, left), number(code, right)))
+
+
+def divide(code: Code, left: int, right: int) -> int:
+    """Return the quotient; on llvmpipe of operands that its compiler does not know to be 0.
+
+    A quotient by a constant 0 is undefined there, and one of a constant 0 is 0, also where it finds that constant late.
+    """
+    operands = [_without_known_zero(code, one) if code.target.hides else one for one in (left, right)]
+    return arithmetic(code, Ins.FDiv, *operands)
+
+
+def _without_known_zero(code: Code, operand: int) -> int:
+    """Return the 64 bits of an f64, hidden where they can be those of 0."""
+    low, high = wide.halves(code, operand)
+    if code.range_of(high)[0] > 0:
+        return operand
+    return wide.joined(code, low, hidden_constant(code, 0) if high == code.const(0) else hide(code, high))
 
 
 def function(code: Code, name: int, *operands: int) -> int:

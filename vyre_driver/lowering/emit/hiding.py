@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
+from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
@@ -42,12 +43,23 @@ def hidden_constant(code: Code, value: int) -> int:
     """Return a u32 that no compiler knows, where the program has a buffer to hide it by."""
     if not code.measured:
         return code.const(value)
-    return code.early(("hidden constant", value), Ins.Select, code.u32, _is_empty(code), code.const(0), code.const(value))
+    otherwise = code.const(0 if value else U32_MAX)
+    return code.early(("hidden constant", value), Ins.Select, code.u32, _is_empty(code), otherwise, code.const(value))
 
 
 def hide_f32(code: Code, value: int) -> int:
     """Return an f32 of which no compiler knows anything."""
-    return code.op(Ins.Bitcast, code.f32, hide(code, code.bits(value)))
+    return hide_form(code, Form.F32, value)
+
+
+def hide_form(code: Code, form: Form, value: int) -> int:
+    """Return a number of 32 or 64 bits of which no compiler knows anything."""
+    if form is Form.WIDE:
+        low, high = code.words_of(value)
+        return code.pair(hide(code, low), hide(code, high))
+    if form is Form.U32:
+        return hide(code, value)
+    return code.op(Ins.Bitcast, code.type_of(form), hide(code, code.bits(value)))
 
 
 def _hidden_by(code: Code, word: int, otherwise: int) -> int:

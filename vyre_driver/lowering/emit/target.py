@@ -27,7 +27,7 @@ class LoweringTarget(NamedTuple):
     without it they are the device's own. ``contracts`` lets the device join a product and a sum. ``fuses`` says that the
     device's own fma rounds once, ``divides`` that its quotients do, ``fences`` that atomics with an order may stand where only
     some invocations come. ``checks`` keeps indices inside of bound buffers; without it the device does. ``lines`` are those of
-    a ProgramConfig.
+    a ProgramConfig. ``hides`` hides from the device's compiler what is pushed, and what can be 0 in a quotient of f64.
     """
 
     features: frozenset[str] = frozenset()
@@ -37,6 +37,7 @@ class LoweringTarget(NamedTuple):
     fences: bool = True
     contracts: bool = False
     checks: bool = True
+    hides: bool = False
     lines: SourceLines | None = None
 
     @property
@@ -51,7 +52,7 @@ class LoweringTarget(NamedTuple):
 
     def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
-        names = ("strict", "fuses", "divides", "fences", "contracts", "checks")
+        names = ("strict", "fuses", "divides", "fences", "contracts", "checks", "hides")
         found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
         if self.lines is not None:
             found["lines"] = hashlib.blake2b(repr(self.lines).encode(), digest_size=16).digest()

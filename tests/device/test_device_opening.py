@@ -12,8 +12,9 @@ import pytest
 from interrupts import interrupted_at
 
 from vyre_driver import Driver
-from vyre_driver.errors import DispatchFailed
+from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.kompute.device import KomputeDevice
+from vyre_driver.kompute.results import VK_TIMEOUT
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer, enable
 
@@ -103,3 +104,28 @@ def test_a_device_that_the_vulkan_driver_refuses_is_a_failed_dispatch(
             kernel = driver.compile(shipped_module("saxpy"))
             right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X)
             assert (right, driver.context.device.layer is not None) == (True, True)
+
+
+@pytest.mark.usefixtures("_nothing_fails_any_more")
+@pytest.mark.parametrize("call", ["submit", "wait"])
+@pytest.mark.parametrize(("result", "error"), [(-4, DeviceLost), (-13, DispatchFailed)])
+def test_a_device_that_takes_no_work_is_not_opened_and_the_next_one_is(
+    call: str, result: int, error: type[DispatchFailed]
+) -> None:
+    _layer.inject(call, 1, result)
+    with pytest.raises(DispatchFailed) as refused:
+        Driver(allow_software=True)
+    assert type(refused.value) is error
+    with Driver(allow_software=True) as driver:
+        assert driver.compile(shipped_module("saxpy"))(X, X, alpha=2.0, count=64).tolist() == (3 * X).tolist()
+
+
+def test_a_device_that_others_keep_busy_is_opened_with_its_first_submission_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy(_layer.Transfer):
+        def wait(self, timeout_ns: int | None = None) -> int:
+            return VK_TIMEOUT if timeout_ns is not None else super().wait(timeout_ns)
+
+    monkeypatch.setattr(_layer, "Transfer", Busy)
+    with Driver(allow_software=True) as driver:
+        assert driver.context.device._first is not None  # noqa: SLF001
+        assert driver.compile(shipped_module("saxpy"))(X, X, alpha=2.0, count=64).tolist() == (3 * X).tolist()

@@ -249,8 +249,6 @@ cdef class Transfer(Recorded):
         cdef VkResult result
         if self.regions is None or self.fence != NULL:
             raise RuntimeError("a Transfer is submitted once it is made, and again once it has ended")
-        if self.regions.count == 0:
-            return None
         result = vyre_transfer(
             self.owner.device, self.regions.items, self.regions.count, self.device_only, &self.commands, &self.fence)
         thread.failure = before  # the result tells

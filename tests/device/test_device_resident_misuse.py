@@ -301,7 +301,7 @@ def test_kernels_of_two_drivers_are_refused_in_one_batch(driver: Driver, other: 
     assert theirs.read().tolist() == [0] * 4
 
 
-@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), "1", (1,)], ids=str)
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), "1", (1,), True], ids=str)
 def test_a_time_out_that_is_no_time_is_refused_before_anything_runs(driver: Driver, kernel: Kernel, timeout: Any) -> None:  # noqa: ANN401 -- what a caller may give
     buffer = driver.buffer(np.zeros(4, np.uint32))
     bound, batch = kernel.bind(buffer, push_constants=PUSH), driver.batch()

@@ -60,7 +60,7 @@ def test_a_read_and_a_write_wait_for_earlier_work_no_longer_than_they_were_told(
     assert counters.read(timeout=60).tolist() == [7]
 
 
-@pytest.mark.parametrize("timeout", [-1, float("nan"), "1"])
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1", True])
 def test_a_read_and_a_write_refuse_what_is_no_number_of_seconds(spin: Spin, timeout: Any) -> None:  # noqa: ANN401 -- what is refused
     for transfer in (lambda: spin.ended.read(timeout), lambda: spin.ended.write(np.zeros(1, np.uint32), timeout)):
         with pytest.raises(InvalidInput, match="is not a number of seconds"):

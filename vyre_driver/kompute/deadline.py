@@ -31,7 +31,7 @@ class Deadline:
         self._at_ns: int | None = None
         if timeout_s is None:
             return
-        if not isinstance(timeout_s, Real) or not float(timeout_s) >= 0:
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, Real) or not float(timeout_s) >= 0:
             raise InvalidInput(
                 f"timeout is {timeout_s!r}, which is not a number of seconds of at least 0",
                 fix="give seconds, or None to wait for ever",

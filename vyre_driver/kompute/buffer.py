@@ -165,7 +165,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         if isinstance(timeout, np.ndarray):
             raise InvalidInput(f"read of {self.described} got an array as its time-out", fix="give it by name: read(out=array)")
         if out is not None:
-            check_target(out, self.shape, self.dtype, self.described)
+            check_target(out, self.shape, self.dtype, self)
         found = np.empty(self.shape, self.dtype) if out is None else out
         into = found.reshape(-1).view(np.uint8) if self.nbytes else None
         self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, self.nbytes, deadline, into))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -142,15 +142,24 @@ def fill_by_copies(memory: TensorBuffer, offset: int, byte_len: int, pattern: by
         done += length
 
 
-def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+class Described(Protocol):
+    """What messages call by a description of its own, which takes long to make."""
+
+    @property
+    def described(self) -> str:
+        """The description."""
+
+
+def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], whose: Described) -> None:
     """Check that results of this shape and type can be written to an array, and raise InvalidInput otherwise."""
     if not isinstance(out, np.ndarray):
         raise InvalidInput(
-            f"out= is of type {type(out).__name__} for {what}", fix="give a numpy array, or a buffer where a kernel is called"
+            f"out= is of type {type(out).__name__} for {whose.described}",
+            fix="give a numpy array, or a buffer where a kernel is called",
         )
     if out.shape != shape or out.dtype != dtype:
         raise InvalidInput(
-            f"out= has shape {out.shape} and type {out.dtype}, and {what} gives shape {shape} and type {dtype}",
+            f"out= has shape {out.shape} and type {out.dtype}, and {whose.described} gives shape {shape} and type {dtype}",
             fix="give an array of that shape and type" if dtype.names else f"give numpy.empty({shape}, {str(dtype)!r})",
             expected=(shape, str(dtype)),
             received=(out.shape, str(out.dtype)),
@@ -158,5 +167,5 @@ def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], what
     if not out.flags.c_contiguous or not out.flags.writeable:
         problem = "cannot be written to" if out.flags.c_contiguous else "is not contiguous"
         raise InvalidInput(
-            f"out= for {what} {problem}", fix="give a contiguous array that can be written to, and copy from that"
+            f"out= for {whose.described} {problem}", fix="give a contiguous array that can be written to, and copy from that"
         )

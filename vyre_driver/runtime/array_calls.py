@@ -156,7 +156,7 @@ class ArrayCalls:
     def _check_targets(self, call: ProvenCall, targets: Sequence[object]) -> None:
         for (_, binding), target, form in zip(self._outputs(), targets, call.forms, strict=True):
             if target is not None:
-                check_target(target, *returned_form(binding, *form.returned), binding.described)
+                check_target(target, *returned_form(binding, *form.returned), binding)
         check_apart([(binding, target) for (_, binding), target in zip(self._outputs(), targets, strict=True)])
 
     def _unchanged(self, call: ProvenCall, contents: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:

@@ -254,7 +254,7 @@ class ResidentCalls:
             if not is_output:
                 continue
             if target is not None and not isinstance(target, Buffer):
-                check_target(target, *returned_form(one.binding, *one.result.returned), one.binding.described)
+                check_target(target, *returned_form(one.binding, *one.result.returned), one.binding)
             is_array = not (isinstance(target, Buffer) or (target is None and is_resident))
             into = target if isinstance(target, np.ndarray) else None
             results.append(Result(one.binding, buffers[-1], one.result, into, is_array))

@@ -43,7 +43,7 @@ class Output:
         """Check that the target has the right shape and type, and can be written to; raises InvalidInput otherwise."""
         wanted, target = self.operand, self.target
         if isinstance(target, np.ndarray):
-            check_target(target, wanted.shape, wanted.dtype, self.described)
+            check_target(target, wanted.shape, wanted.dtype, self)
         elif target is not None and (target.shape, target.dtype) != (wanted.shape, wanted.dtype):
             raise InvalidInput(
                 f"{self.described} has shape {wanted.shape} and type {wanted.dtype}, and the buffer "

@@ -137,7 +137,9 @@ def main() -> None:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, Driver(given.device, allow_software=True) as driver:
         program = built_in_c(folder)
-        for byte_len in map(int, given.sizes.split(",")):
+        for byte_len in [
+            one for one in map(int, given.sizes.split(",")) if one <= driver.device.limits.max_storage_buffer_range
+        ]:
             rows += rows_of(driver, module, byte_len, given.rounds, (torch, program))
         facts = {**driver.report(), **facts}
     torch.close()

@@ -47,8 +47,19 @@ def test_elements_that_other_packages_define_are_copied() -> None:
     assert target.tolist() == [1.5, -2.0]
 
 
-def test_a_target_may_overlap_its_source() -> None:
-    whole = np.arange(LONG + 1, dtype=np.uint8)
+@pytest.mark.parametrize("count", [(8 << 20) - 1, (8 << 20) + 4097, (33 << 20) + 5])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_all_bytes_are_copied_by_several_threads(count: int, shift: int) -> None:
+    source = np.random.default_rng(count).integers(0, 256, count, np.uint8)
+    target = np.full(count + 8, 7, np.uint8)
+    copy_bytes(target[4 + shift : 4 + shift + count], source)
+    np.testing.assert_array_equal(target[4 + shift :][:count], source)
+    assert (set(target[: 4 + shift]), set(target[4 + shift + count :])) == ({7}, {7})
+
+
+@pytest.mark.parametrize("length", [LONG, 32 << 20])
+def test_a_target_may_overlap_its_source(length: int) -> None:
+    whole = np.arange(length + 1, dtype=np.uint32).astype(np.uint8)
     expected = whole[:-1].copy()
     copy_bytes(whole[1:], whole[:-1])
     np.testing.assert_array_equal(whole[1:], expected)

@@ -111,10 +111,9 @@ class TensorBuffer:
             self._sync(self._device.api.sync_local, deadline)
         elif byte_len:
             self._move([(storage, offset, staging, offset, byte_len)], deadline)
-        if out is None:
-            return self._host[part].copy()
-        out[:] = self._host[part]
-        return out
+        found = np.empty(byte_len, np.uint8) if out is None else out
+        _layer.copy_bytes(found, self._host[part])
+        return found
 
     def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
         """Copy a contiguous array in, from ``offset`` on."""
@@ -159,16 +158,16 @@ class TensorBuffer:
         storage, staging = self.handles
         if self.is_mapped:
             wait_for_earlier_work(self._device, deadline)
-            (self._host if self._mapped is None else self._mapped)[part] = raw
+            _layer.copy_bytes((self._host if self._mapped is None else self._mapped)[part], raw)
             return []
         if self._device.layer is None:  # kompute copies all of it
             if raw.nbytes < self.byte_len:
                 self._sync(self._device.api.sync_local, deadline)
-            self._host[part] = raw
+            _layer.copy_bytes(self._host[part], raw)
             self._sync(self._device.api.sync_device, deadline)
             return []
         self._settle(deadline)
-        self._host[part] = raw
+        _layer.copy_bytes(self._host[part], raw)
         return [(staging, offset, storage, offset, raw.nbytes)]
 
     def _move(self, regions: list[Region], deadline: Deadline, source: TensorBuffer | None = None) -> None:

@@ -71,6 +71,8 @@ EXPECTED = kernel.from_source("@kernel\n" + BODY).program()
         pytest.param(
             HEAD + "@kernel(\n    floats='device',\n    bounds=\n'checked',\n)\n" + BODY, id="a decorator of five lines"
         ),
+        pytest.param(HEAD + "@(\n  # which\n  kernel\n)\n" + BODY, id="a decorator below its @"),
+        pytest.param(HEAD + "@\\\nkernel\n" + BODY, id="a decorator on the line after its @"),
         pytest.param(HEAD + "@kernel\n" + BODY.replace("(i: Index, ", "(\n  i: Index,  # )\n  "), id="parameters of two lines"),
         pytest.param(HEAD + "@kernel\n" + BODY.replace("= ", "= \\\n"), id="a continued line"),
         pytest.param("from __future__ import annotations\n" + HEAD + "@kernel\n" + BODY, id="annotations as text"),
@@ -202,6 +204,14 @@ def test_a_file_that_has_changed_is_refused_until_it_is_loaded_again(load: Load,
     place.write_text("# a line more\n" + HEAD + "@kernel\n" + BODY)
     os.utime(place, (2, 2))
     assert importlib.reload(module).k.program() == EXPECTED
+
+
+@pytest.mark.parametrize("start", ["text = '''\n", "text = (\n"], ids=["a string", "a bracket"])
+def test_a_file_that_has_changed_to_something_without_an_end_is_refused(load: Load, tmp_path: Path, start: str) -> None:
+    module = load(HEAD + "@kernel\n" + BODY)
+    (tmp_path / "kernels_of_a_test.py").write_text(HEAD + start + "@kernel\n" + BODY)
+    with _wrong(r"kernels_of_a_test.py has changed since 'k' was defined in it"):
+        module.k.program()
 
 
 def test_a_kernel_that_was_translated_stays_when_its_file_changes(load: Load, tmp_path: Path) -> None:

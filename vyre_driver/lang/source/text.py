@@ -8,11 +8,13 @@ from __future__ import annotations
 import __future__
 
 import ast
+import contextlib
 import copy
 import dis
 import inspect
 import linecache
 import re
+import tokenize
 import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 MAKER = "_maker"
 _NULLS = re.compile(r"^NULL(\|self)? \+ | \+ NULL(\|self)?$")  # before the name up to Python 3.12, behind it since
 _LAMBDA = "<lambda>"
+_HEAD = re.compile(r"\s*(@|def\b)")
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
 
 
@@ -111,8 +114,13 @@ def _found(function: types.FunctionType) -> Iterator[tuple[list[str], int]]:
     if code.co_name == _LAMBDA:
         yield lines, 0
         return
-    yield _indented(lines, first), first
-    yield inspect.getblock(lines[first:]), first  # slower: it sees the brackets and strings that go on outside of the block
+    # What is decorated begins for Python where the decorator does, which may stand below its @.
+    head = next((at for at in range(first, -1, -1) if _HEAD.match(lines[at])), first)
+    for at in dict.fromkeys((first, head)):
+        yield _indented(lines, at), at
+        with contextlib.suppress(SyntaxError, tokenize.TokenError):  # of what is there by now
+            # Slower: it sees the brackets and strings that go on outside of the block.
+            yield inspect.getblock(lines[at:]), at
 
 
 def _lines_of_file(function: types.FunctionType) -> list[str]:

@@ -102,7 +102,9 @@ class Driver:
         UnsupportedFeature
             If calls are strict, and the device has no robust access.
         DispatchFailed
-            If the device cannot be opened.
+            If the device cannot be opened, or takes no work (DeviceLost if it is lost).
+        DeviceOutOfMemory
+            If there is no memory for its first work.
         InvalidInput
             If ``cache`` is neither a cache nor a path, ``autotune`` neither a store nor a path, or a switch is not a bool.
         InvalidSetting

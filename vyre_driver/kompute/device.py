@@ -58,7 +58,9 @@ class KomputeDevice:
         UnsupportedFeature
             If the device has no queue for compute, or cannot give the robust access that was asked for.
         DispatchFailed
-            If kompute cannot open the device, or opens another one.
+            If kompute cannot open the device, or opens another one, or it takes no work (DeviceLost if it is lost).
+        DeviceOutOfMemory
+            If there is no memory for its first work.
         InvalidSetting
             If VYRE_LAYER or VYRE_LAYER_HOOKS_OFF is not valid.
         """
@@ -106,7 +108,8 @@ class KomputeDevice:
         """Submit nothing, so that what a device does once for its first submission is a part of opening it.
 
         An H200 spends 1.2 ms on that, by which a server's first call would be late. Others may keep the device busy: it is not
-        waited for much longer, and what comes back is still under way then. Raises DispatchFailed or DeviceLost.
+        waited for much longer, and what comes back is still under way then. Raises DispatchFailed,
+        DeviceLost or DeviceOutOfMemory.
         """
         if "fences" not in self.hooks or self.layer is None:
             return None

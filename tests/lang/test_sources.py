@@ -72,6 +72,7 @@ EXPECTED = kernel.from_source("@kernel\n" + BODY).program()
             HEAD + "@kernel(\n    floats='device',\n    bounds=\n'checked',\n)\n" + BODY, id="a decorator of five lines"
         ),
         pytest.param(HEAD + "@(\n  # which\n  kernel\n)\n" + BODY, id="a decorator below its @"),
+        pytest.param(HEAD + "\f@kernel\n" + BODY, id="a form feed before the decorator"),
         pytest.param(HEAD + "@\\\nkernel\n" + BODY, id="a decorator on the line after its @"),
         pytest.param(HEAD + "@kernel\n" + BODY.replace("(i: Index, ", "(\n  i: Index,  # )\n  "), id="parameters of two lines"),
         pytest.param(HEAD + "@kernel\n" + BODY.replace("= ", "= \\\n"), id="a continued line"),
@@ -231,10 +232,13 @@ def test_equal_code_with_other_annotations_is_another_kernel(load: Load) -> None
 
 
 def test_a_module_of_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feeds = "# \x0c and \x1c\ntext = '\u2028'\n"  # at which Python ends no line
     with zipfile.ZipFile(tmp_path / "kernels.zip", "w") as archive:
         archive.writestr("zipped_kernels.py", HEAD + "@kernel\n" + BODY)
+        archive.writestr("fed_kernels.py", HEAD + feeds + "@kernel\n" + BODY)
     monkeypatch.syspath_prepend(str(tmp_path / "kernels.zip"))
-    assert importlib.import_module("zipped_kernels").k.program() == EXPECTED
+    for name in ("zipped_kernels", "fed_kernels"):
+        assert importlib.import_module(name).k.program() == EXPECTED
 
 
 def test_a_module_without_its_source_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import DispatchTimeout, InvalidInput
 from vyre_driver.vulkan.layer import _layer
@@ -31,13 +31,15 @@ class Deadline:
         self._at_ns: int | None = None
         if timeout_s is None:
             return
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, Real) or not float(timeout_s) >= 0:
+        is_number = isinstance(timeout_s, Real) and not isinstance(timeout_s, bool)
+        seconds: Any = timeout_s
+        if not is_number or not seconds >= 0:
             raise InvalidInput(
                 f"timeout is {timeout_s!r}, which is not a number of seconds of at least 0",
                 fix="give seconds, or None to wait for ever",
             )
-        if float(timeout_s) < _MAX_S:
-            self._at_ns = time.monotonic_ns() + int(float(timeout_s) * NS_PER_S)
+        if seconds < _MAX_S:
+            self._at_ns = time.monotonic_ns() + int(float(seconds) * NS_PER_S)
 
     def left_ns(self) -> int | None:
         """Return the ns that are left, None without an end."""

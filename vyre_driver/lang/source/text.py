@@ -12,6 +12,7 @@ import contextlib
 import copy
 import dis
 import inspect
+import io
 import linecache
 import re
 import tokenize
@@ -111,16 +112,37 @@ def _found(function: types.FunctionType) -> Iterator[tuple[list[str], int]]:
             fix="put it into a file or a notebook, or use kernel.from_source(text)",
             function=name,
         ) from error
-    if code.co_name == _LAMBDA:
+    yield from _statements(lines, first, code.co_name)
+    loaded = _lines_of_loader(function)
+    if first < len(loaded):
+        yield from _statements(loaded, first, code.co_name)
+
+
+def _statements(lines: list[str], first: int, name: str) -> Iterator[tuple[list[str], int]]:
+    if name == _LAMBDA:
         yield lines, 0
         return
     # What is decorated begins for Python where the decorator does, which may stand below its @.
     head = next((at for at in range(first, -1, -1) if _HEAD.match(lines[at])), first)
     for at in dict.fromkeys((first, head)):
         yield _indented(lines, at), at
-        with contextlib.suppress(SyntaxError, tokenize.TokenError):  # of what is there by now
+        with contextlib.suppress(SyntaxError, tokenize.TokenError, SystemError):  # of what is there by now, zero bytes too
             # Slower: it sees the brackets and strings that go on outside of the block.
             yield inspect.getblock(lines[at:]), at
+
+
+def _lines_of_loader(function: types.FunctionType) -> list[str]:
+    """Return the lines of a module as its loader has it, of an archive for one; none where it has no text.
+
+    linecache splits such a text at form feeds and their like too, and then counts other lines than Python.
+    """
+    module = function.__globals__
+    ask = getattr(module.get("__loader__"), "get_source", None)
+    try:
+        text = None if ask is None else ask(module.get("__name__"))
+    except (ImportError, OSError, SyntaxError, UnicodeDecodeError):
+        return []
+    return io.StringIO(text or "", newline=None).readlines()
 
 
 def _lines_of_file(function: types.FunctionType) -> list[str]:
@@ -161,7 +183,7 @@ def _indent(line: str) -> int:
 
 def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:
     """Give the function of this name that a statement defines, or all lambdas of a file, with their places in it."""
-    is_indented = name != _LAMBDA and lines[0][:1].isspace()  # of a lambda they are all lines of the file
+    is_indented = name != _LAMBDA and lines[0][:1] in {" ", "\t"}  # of a lambda they are all lines of the file
     before = "\n" * (first - 1) + "if True:\n" if is_indented else "\n" * first
     try:
         tree = ast.parse(before + "".join(lines))

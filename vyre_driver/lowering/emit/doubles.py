@@ -52,14 +52,14 @@ def arithmetic(code: Code, opcode: int, left: int, right: int) -> int:
 def divide(code: Code, left: int, right: int) -> int:
     """Return the quotient; on llvmpipe of operands that its compiler does not know to be 0.
 
-    A quotient by a constant 0 is undefined there, and one of a constant 0 is 0, also where it finds that constant late.
+    A quotient by a constant +0 is undefined there, and one of it is 0, also where it finds that constant late.
     """
     operands = [_without_known_zero(code, one) if code.target.hides else one for one in (left, right)]
     return arithmetic(code, Ins.FDiv, *operands)
 
 
 def _without_known_zero(code: Code, operand: int) -> int:
-    """Return the 64 bits of an f64, hidden where they can be those of 0."""
+    """Return the 64 bits of an f64, hidden where they can be those of +0, which alone its compiler looks for."""
     low, high = wide.halves(code, operand)
     if code.range_of(high)[0] > 0:
         return operand

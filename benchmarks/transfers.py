@@ -48,9 +48,9 @@ _BY_HOST = ("store", "gather", "scatter", "fresh", "touch")
 class PeerProcess:
     """A program that answers each line with microseconds, below 0 for what it cannot do."""
 
-    def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
+    def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
     def read(self) -> str:

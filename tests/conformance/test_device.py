@@ -127,8 +127,8 @@ def test_the_hand_written_cases_whose_code_takes_features_agree_on_a_device_with
     report = ask(bare, cases[first::3])
     assert report.failures == [], told(report)
     refused = [case for case in cases[first::3] if isinstance(lowered(case, with_none), str)]
-    assert report.unsupported.total() == len(refused) > 5
     rounds_twice = physical_device.driver_id != NVIDIA
+    assert report.unsupported.total() == len(refused) > (10 if rounds_twice else 8)  # an fma is among them, or is not
     assert [case.name for case in refused if not computes_with_f64(case) and not (rounds_twice and fuses(case))] == []
 
 

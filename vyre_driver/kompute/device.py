@@ -107,9 +107,8 @@ class KomputeDevice:
     def _submit_first(self) -> _layer.Transfer | None:
         """Submit nothing, so that what a device does once for its first submission is a part of opening it.
 
-        An H200 spends 1.2 ms on that, by which a server's first call would be late. Others may keep the device busy: it is not
-        waited for much longer, and what comes back is still under way then. Raises DispatchFailed,
-        DeviceLost or DeviceOutOfMemory.
+        An H200 spends 1.2 ms on that, by which a server's first call would be late. Others may keep the device busy: the wait
+        takes 10 ms at most, and what comes back is still under way. Raises DispatchFailed, DeviceLost or DeviceOutOfMemory.
         """
         if "fences" not in self.hooks or self.layer is None:
             return None

@@ -81,8 +81,8 @@ class TensorBuffer:
             raise
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]
         self.is_mapped = self.is_shared or mapped is not None
-        self._is_near = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES and "barriers" in device.hooks
-        self.is_read_in_place = self.is_shared or self._is_near
+        self._is_read_over_bus = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES and "barriers" in device.hooks
+        self.is_read_in_place = self.is_shared or self._is_read_over_bus
         device.keep_holder(self)
 
     def write(self, array: NDArray[Any] | None) -> None:
@@ -96,7 +96,7 @@ class TensorBuffer:
     def read(self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array holding the ``byte_len`` bytes: ``out``, a contiguous one of this shape and type, or a new one."""
         found = np.empty(shape, dtype) if out is None else out
-        _layer.copy_bytes(found, self._mapped if self._is_near else self._host)
+        _layer.copy_bytes(found, self._mapped if self._is_read_over_bus else self._host)
         return found
 
     def read_range(

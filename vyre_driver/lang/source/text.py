@@ -119,6 +119,7 @@ def _found(function: types.FunctionType) -> Iterator[tuple[list[str], int]]:
 
 
 def _statements(lines: list[str], first: int, name: str) -> Iterator[tuple[list[str], int]]:
+    """Give the lines that a function's statement may be, which Python counts from ``first`` on; for a lambda all of them."""
     if name == _LAMBDA:
         yield lines, 0
         return

@@ -18,7 +18,7 @@
 #define PIECE_BYTES ((size_t)1 << 21)       /* a huge page, where there are such */
 #define BYTES_A_THREAD ((size_t)1 << 22)
 #define MOST_THREADS 16
-#define STACK_BYTES ((size_t)1 << 16)
+#define STACK_BYTES ((size_t)1 << 18)       /* a library's thread-local variables lie there too */
 
 typedef struct {
   char *to;

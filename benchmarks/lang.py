@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.lang_child import CONTENDERS, WIRE
 from benchmarks.lang_kernels import gallery_module
+from benchmarks.peer_process import PeerProcess
 from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import Driver
 from vyre_driver.binding import BindingPlan
@@ -172,49 +173,23 @@ def _wall_us(call: Callable[[], object], number: int) -> float:
     return statistics.median(timeit.repeat(call, repeat=number, number=1)) * 1e6
 
 
-class Peers:
-    """``lang_peers.py`` in a process of its own: what there is, and a figure for each request."""
-
-    def __init__(self, repeats: int) -> None:
-        script = Path(__file__).with_name("lang_peers.py")
-        self._process = subprocess.Popen(
-            [sys.executable, str(script), str(repeats)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.found: dict[str, Any] = json.loads(self._read() or "{}")
-
-    def measure(self, what: str) -> float:
-        if self._process.stdin is None:
-            raise AssertionError("the process was started with pipes")
-        print(what, file=self._process.stdin, flush=True)
-        return float(self._read())
-
-    def _read(self) -> str:
-        return self._process.stdout.readline().strip() if self._process.stdout else ""
-
-    def close(self) -> None:
-        """End it, and wait for that."""
-        self._process.communicate()
-
-
 def main() -> None:
     options = parser(__doc__)
     given = options.parse_args()
     rows, facts = front_end(given.rounds)
     rows += fresh_processes(given.device, given.rounds)
-    peers = Peers(given.repeats)
+    script = Path(__file__).with_name("lang_peers.py")
+    peers = PeerProcess([sys.executable, str(script), str(given.repeats)])
+    peers_found: dict[str, Any] = json.loads(peers.read() or "{}")
     with Driver(given.device, allow_software=True) as driver:
         more, told = warm_calls(driver, given.rounds, given.repeats)
         rows += more
         facts = {**driver.report(), "repeats": given.repeats, "rounds": given.rounds, **facts, **told}
-        for what, names in peers.found.get("cases", {}).items():
+        for what, names in peers_found.get("cases", {}).items():
             rows += interleave(what, {one: lambda key=f"{what}/{one}": peers.measure(key) for one in names}, given.rounds)
     peers.close()
-    facts["peers"] = peers.found.get("versions", {})
-    facts["peers left out"] = peers.found.get("left_out", {})
+    facts["peers"] = peers_found.get("versions", {})
+    facts["peers left out"] = peers_found.get("left_out", {})
     print_rows(rows, facts, as_json=given.json)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.peer_process import PeerProcess
 from benchmarks.timing import Row, interleave, parser, print_rows, time_call
 from vyre_driver import Driver, SpirvModule
 
@@ -43,33 +44,6 @@ _BY_DEVICE = [
     for queue in ("compute", "transfer")
 ]
 _BY_HOST = ("store", "gather", "scatter", "fresh", "touch")
-
-
-class PeerProcess:
-    """A program that answers each line with microseconds, below 0 for what it cannot do."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-
-    def read(self) -> str:
-        return self._process.stdout.readline().strip() if self._process.stdout else ""
-
-    def measure(self, line: str) -> float:
-        if self._process.stdin is None:
-            raise AssertionError("the process was started with pipes")
-        print(line, file=self._process.stdin, flush=True)
-        return float(self.read())
-
-    def contenders(self, name: str, lines: list[str]) -> dict[str, Callable[[], float]]:
-        """Return a contender for each line that it can do."""
-        able = [line for line in lines if self.measure(line) >= 0]
-        return {f"{name}: {line}": lambda line=line: self.measure(line) for line in able}  # type: ignore[misc]
-
-    def close(self) -> None:
-        """End it, and wait for that."""
-        self._process.communicate()
 
 
 def built_in_c(folder: str) -> Path | None:

@@ -71,6 +71,8 @@ _EXTENSION_OF = {
     "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
     "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
 }
+MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
+"""How host and device, and Vulkan and CUDA, see the same memory: switched on where the device has them."""
 _FIRST_LOADER_WITH_ADD_PATH = pack_version(1, 3, 207)
 _DIRECTORY = Path(_layer.__file__).parent
 
@@ -84,6 +86,11 @@ def wanted_features(device: PhysicalDevice) -> tuple[str, ...]:
     )
 
 
+def _wanted_extensions(device: PhysicalDevice, features: tuple[str, ...]) -> set[str]:
+    of_features = {_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}
+    return of_features | device.extensions.intersection(MEMORY_EXTENSIONS)
+
+
 def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple[str, ...]) -> _layer.LayerConfig:
     """Return the configuration of the layer for a device."""
     return _layer.LayerConfig(
@@ -91,7 +98,7 @@ def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple
         api_version=min(without_patch(min(device.loader_version, device.api_version)), API_1_3),
         device_uuid=device.device_uuid,
         features=features,
-        extensions=sorted({_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}),
+        extensions=sorted(_wanted_extensions(device, features)),
         poll_ns=CPU_POLL_NS if device.device_type is DeviceType.CPU else GPU_POLL_NS,
         memory_cache_bytes=MEMORY_CACHE_BYTES,
     )

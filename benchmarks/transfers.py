@@ -59,6 +59,7 @@ def built_in_c(folder: str) -> Path | None:
 def ours(driver: Driver, module: SpirvModule, byte_len: int, repeats: int) -> dict[str, dict[str, Callable[[], float]]]:
     """Return what is measured of this driver, by what it is compared with."""
     array, target = (np.ones(byte_len // 4, np.uint32) for _ in range(2))
+    pinned, pinned_target = driver.pinned(byte_len // 4, np.uint32), driver.pinned(byte_len // 4, np.uint32)
     buffer, kernel = driver.buffer(array), driver.compile(module)
     groups = -(-array.size // _GROUP)
     grid = (min(groups, _MOST_GROUPS), -(-groups // _MOST_GROUPS))
@@ -67,11 +68,16 @@ def ours(driver: Driver, module: SpirvModule, byte_len: int, repeats: int) -> di
         return lambda: time_call(call, repeats)
 
     return {
-        "write": {"ours": timed(lambda: buffer.write(array))},
-        "read": {"ours": timed(buffer.read), "ours, out=": timed(lambda: buffer.read(out=target))},
+        "write": {"ours": timed(lambda: buffer.write(array)), "ours, pinned": timed(lambda: buffer.write(pinned))},
+        "read": {
+            "ours": timed(buffer.read),
+            "ours, out=": timed(lambda: buffer.read(out=target)),
+            "ours, pinned": timed(lambda: buffer.read(out=pinned_target)),
+        },
         "call": {
             "ours": timed(lambda: kernel(array, workgroups=grid)),
             "ours, out=": timed(lambda: kernel(array, workgroups=grid, out=target)),
+            "ours, pinned": timed(lambda: kernel(pinned, workgroups=grid, out=pinned_target)),
         },
     }
 
@@ -103,6 +109,7 @@ def rows_of(
 
 def main() -> None:
     options = parser(__doc__)
+    options.add_argument("--no-bare", action="store_true", help="leave bare Vulkan out")
     options.add_argument("--sizes", default=_SIZES, help=f"bytes, with commas between (default {_SIZES})")
     given = options.parse_args()
     module = SpirvModule.from_glsl(_INCREMENT)
@@ -110,7 +117,7 @@ def main() -> None:
     facts = {"torch": torch.read() or "absent", "rounds": given.rounds, "processors": os.cpu_count()}
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, Driver(given.device, allow_software=True) as driver:
-        program = built_in_c(folder)
+        program = None if given.no_bare else built_in_c(folder)
         for byte_len in [
             one for one in map(int, given.sizes.split(",")) if one <= driver.device.limits.max_storage_buffer_range
         ]:

@@ -23,6 +23,7 @@ from vyre_driver.display.tables import facts
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
+from vyre_driver.kompute.pinned import pinned_array
 from vyre_driver.lowering.module import module_source
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.outcomes import Budget, Progress
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import GivesProgram, Program
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
-
 
 _numbers = itertools.count(1)
 _KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
@@ -165,8 +165,6 @@ class Driver:
 
         ``space`` says which constants of a module may be tuned: those that ``constants`` leaves out take the best values known
         (``tune`` finds them, docs/tuning.md).
-
-        The pipeline itself is made at the first call, when the buffers' sizes are known: kompute needs them.
 
         Raises
         ------
@@ -352,6 +350,10 @@ class Driver:
         made.fill(0)
         return made
 
+    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array of zeros in pinned memory (docs/transfers.md); raises as ``buffer``, or UnsupportedFeature."""
+        return pinned_array(self.context.device, shape, dtype)
+
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
         self.context.device.check_usable()
@@ -375,10 +377,7 @@ class Driver:
         return str(metrics_of([self]))
 
     def close(self) -> None:
-        """Give the device back when its work has ended; it, its kernels and buffers raise DispatchFailed from then on.
-
-        A second call finishes what an interrupt kept the first from, and else does nothing.
-        """
+        """Give the device back when its work has ended; all of it raises DispatchFailed then. It may be called again."""
         self.context.device.close()
 
     __reduce_ex__ = refuse_copies

@@ -224,7 +224,7 @@ def test_a_driver_may_be_closed_with_a_copy_running(place: tuple[Driver, bool, b
     assert not running.done()
     driver.close()
     layer: Any = driver.context.device.layer
-    assert (memory._moving.is_pending, layer.is_alive) == (True, False)  # type: ignore[union-attr]  # noqa: SLF001
+    assert (memory._transfers.are_pending, layer.is_alive) == (True, False)  # noqa: SLF001
     del memory
 
 

@@ -50,6 +50,7 @@ CASES = [
     "resident_buffers",
     "parts_of_buffers",
     "parts_that_are_bound",
+    "pinned_arrays",
     "every_pair_in_order",
     "pipelines_and_memory_shared",
     "drivers_one_after_another",

@@ -3,7 +3,9 @@
 kompute knows five element types; any other travels as words, padded to 4 bytes. A tensor's size is a uint32 number of bytes. On
 a device with memory of its own a tensor is a device buffer and a mapped staging buffer; where device and host share
 memory it is one mapped buffer. Where the host can write all of the device's memory (resizable BAR) the layer maps the device
-buffer too: uploads go straight there, and the staging buffer is only for reading back, which is slow over the bus.
+buffer too: uploads go straight there, and the staging buffer is only for reading back, which is slow over the bus. The device
+copies pinned arrays itself, without a staging buffer; long copies of others are cut into pieces, so that the host copies one
+while the bus moves the next.
 """
 
 from __future__ import annotations
@@ -15,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.errors import LimitExceeded
-from vyre_driver.kompute.results import VK_TIMEOUT
+from vyre_driver.kompute.pinned import part_of_pinned
 from vyre_driver.kompute.submission import record, wait_for_earlier_work
+from vyre_driver.kompute.transfers import Transfers
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from vyre_driver.kompute.deadline import Deadline
     from vyre_driver.kompute.device import KomputeDevice
-
-    # (from, offset, to, offset, bytes), or (None, word, to, offset, bytes): _layer.Transfer
-    Region = tuple[int | None, int, int, int, int]
+    from vyre_driver.kompute.pinned import PinnedPart
+    from vyre_driver.kompute.transfers import Region
 
 _WORD_BYTES = 4
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
@@ -36,6 +38,9 @@ _HALF_BYTES = 2
 LONGEST_PATTERN = 16
 _PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
+LEAST_PINNED_WRITE = 1 << 18  # where the device's own copy takes as long as the host's to mapped memory: 20 us on an H200
+_LONG_COPY_BYTES = 1 << 25  # from here on in pieces,
+_PIECE_OF_COPY = 1 << 26  # of so much: 1.3 ms of the bus, beside which a submission and 16 threads are little
 _READ_OVER_BUS_BYTES = 256  # take 2 to 4 us on an H200, where a copy to the staging buffer takes 5 us for any few bytes
 
 
@@ -67,7 +72,7 @@ class TensorBuffer:
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
         self._device = device
-        self._moving: _layer.Transfer | None = None  # the last one, until its end was seen
+        self._transfers = Transfers(device)
         self._reservation = device.reserve(words * _WORD_BYTES)
         try:
             self.tensor, mapped, self.handles = device.call_kompute(
@@ -99,26 +104,79 @@ class TensorBuffer:
         _layer.copy_bytes(found, self._mapped if self._is_read_over_bus else self._host)
         return found
 
+    def gains_from_parts(self, array: NDArray[Any] | None) -> bool:
+        """Whether ``upload`` and ``download`` are quicker for it than ``write`` and ``read``: it is pinned, or long."""
+        if self.is_shared or self._device.layer is None or self.byte_len < LEAST_PINNED_WRITE:
+            return False
+        return self.byte_len >= _LONG_COPY_BYTES or (array is not None and self.part_of_pinned(array) is not None)
+
+    def upload(self, array: NDArray[Any] | None, deadline: Deadline) -> None:
+        """As ``write``, where the device sees it in all that is submitted afterwards, and without a wait for its end."""
+        pinned = None if array is None or self.byte_len < LEAST_PINNED_WRITE else self.part_of_pinned(array)
+        if pinned is not None:
+            self._transfers.submit(
+                [(pinned.handle, pinned.offset, self.handles[0], 0, self.byte_len)], (self.tensor, pinned.pages)
+            )
+        elif self.is_mapped:
+            self.write(array)
+        elif array is None:
+            self._transfers.submit([(None, 0, self.handles[0], 0, padded(self.byte_len))], self.tensor)
+        else:
+            self._transfers.submit(self._put(0, array.reshape(-1).view(np.uint8), deadline), self.tensor)
+
+    def download(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None, deadline: Deadline
+    ) -> NDArray[Any]:
+        """As ``read``, of what the device holds once all that was submitted has ended."""
+        found = np.empty(shape, dtype) if out is None else out
+        self.read_range(0, self.byte_len, deadline, found.reshape(-1).view(np.uint8))
+        return found
+
     def read_range(
         self, offset: int, byte_len: int, deadline: Deadline, out: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8]:
         """Return the bytes from ``offset`` on, in ``out`` where that is given: contiguous, of ``byte_len`` bytes."""
         part = slice(offset, offset + byte_len)
-        storage, staging = self.handles
+        found = np.empty(byte_len, np.uint8) if out is None else out
         if self.is_shared:
             wait_for_earlier_work(self._device, deadline)
         elif self._device.layer is None:
             self._sync(self._device.api.sync_local, deadline)
         elif byte_len:
-            self._move([(storage, offset, staging, offset, byte_len)], deadline)
-        found = np.empty(byte_len, np.uint8) if out is None else out
+            return self._read_by_device(offset, found, deadline)
         _layer.copy_bytes(found, self._host[part])
         return found
 
+    def _read_by_device(self, offset: int, out: NDArray[np.uint8], deadline: Deadline) -> NDArray[np.uint8]:
+        """Have the device copy into pinned memory, or into the staging buffer, from where the host copies what is there."""
+        pinned = self.part_of_pinned(out)
+        storage, staging = self.handles
+        if pinned is not None:
+            self._move([(storage, offset, pinned.handle, pinned.offset, out.nbytes)], deadline, pinned.pages)
+            return out
+        self._transfers.settle(deadline)
+        pieces = list(_pieces(out.nbytes))
+        for first, last in pieces:
+            self._transfers.submit([(storage, offset + first, staging, offset + first, last - first)], self.tensor)
+        for number, (first, last) in enumerate(pieces, 1):
+            self._transfers.settle(deadline, len(pieces) - number)
+            _layer.copy_bytes(out[first:last], self._host[offset + first : offset + last])
+        return out
+
     def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
         """Copy a contiguous array in, from ``offset`` on."""
-        if array.nbytes:
+        pinned = self.part_of_pinned(array)
+        if pinned is not None and not (self.is_mapped and array.nbytes < LEAST_PINNED_WRITE):
+            self._move([(pinned.handle, pinned.offset, self.handles[0], offset, array.nbytes)], deadline, pinned.pages)
+        elif array.nbytes:
             self._move(self._put(offset, array.reshape(-1).view(np.uint8), deadline), deadline)
+
+    def part_of_pinned(self, array: NDArray[Any]) -> PinnedPart | None:
+        """Return where a contiguous array lies in pinned memory that the device copies from and to itself; None elsewhere.
+
+        Memory that host and device share is copied by the host, which a device that is the host's does not do faster.
+        """
+        return None if self.is_shared or self._device.layer is None else part_of_pinned(self._device, array)
 
     def copy_range(self, source: TensorBuffer, source_offset: int, offset: int, byte_len: int, deadline: Deadline) -> None:
         """Copy bytes of another buffer of the device, or of this one, to ``offset``.
@@ -130,7 +188,7 @@ class TensorBuffer:
         if self._device.layer is None:
             self.write_range(offset, source.read_range(source_offset, byte_len, deadline), deadline)
             return
-        self._move([(source.handles[0], source_offset, self.handles[0], offset, byte_len)], deadline, source)
+        self._move([(source.handles[0], source_offset, self.handles[0], offset, byte_len)], deadline, source.tensor)
 
     def fill_range(self, offset: int, byte_len: int, pattern: bytes, deadline: Deadline) -> None:
         """Fill with a pattern of 1 to 16 bytes, over and over from ``offset`` on; ``byte_len`` is a multiple of its length."""
@@ -166,32 +224,19 @@ class TensorBuffer:
             _layer.copy_bytes(self._host[part], raw)
             self._sync(self._device.api.sync_device, deadline)
             return []
-        self._settle(deadline)
-        _layer.copy_bytes(self._host[part], raw)
-        return [(staging, offset, storage, offset, raw.nbytes)]
+        self._transfers.settle(deadline)
+        for first, last in _pieces(raw.nbytes):
+            _layer.copy_bytes(self._host[offset + first : offset + last], raw[first:last])
+            if last == raw.nbytes:
+                return [(staging, offset + first, storage, offset + first, last - first)]
+            self._transfers.submit([(staging, offset + first, storage, offset + first, last - first)], self.tensor)
+        return []
 
-    def _move(self, regions: list[Region], deadline: Deadline, source: TensorBuffer | None = None) -> None:
-        """Let the device copy regions of this buffer, and of another, one after the other, and wait."""
-        device = self._device
-        self._settle(deadline)
-        if not regions:
-            return
-        assert device.layer is not None  # noqa: S101 -- without it there are no handles to make regions of
-        # Not this object: what waits for its end when it goes must not be collected with what it waits for.
-        keep = (device.manager, self.tensor, None if source is None else source.tensor)
-        self._moving = _layer.Transfer(device.layer, regions, keep)
-        device.raise_failure(self._moving.submit())
-        self._settle(deadline)
-
-    def _settle(self, deadline: Deadline) -> None:
-        """Wait for what an earlier call, or this one, left to the device."""
-        if self._moving is None:
-            return
-        result = self._moving.wait(deadline.left_ns())
-        if result == VK_TIMEOUT:
-            raise deadline.passed()
-        self._device.check_result(result)
-        self._moving = None
+    def _move(self, regions: Sequence[Region], deadline: Deadline, keep: object = None) -> None:
+        """Let the device copy regions of this buffer, and of what ``keep`` holds, one after the other, and wait."""
+        if regions:
+            self._transfers.submit(regions, (self.tensor, keep))
+        self._transfers.settle(deadline)
 
     def _sync(self, operation: Any, deadline: Deadline) -> None:  # noqa: ANN401 -- kp has no types
         record(self._device, [[operation([self.tensor])]], self).run(deadline)
@@ -203,6 +248,13 @@ class TensorBuffer:
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:
         return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]
+
+
+def _pieces(byte_len: int) -> Iterator[tuple[int, int]]:
+    """Yield the beginnings and ends of the pieces that so many bytes are copied in."""
+    step = byte_len if byte_len < _LONG_COPY_BYTES else _PIECE_OF_COPY
+    for first in range(0, byte_len, step):
+        yield first, min(first + step, byte_len)
 
 
 def padded(byte_len: int) -> int:

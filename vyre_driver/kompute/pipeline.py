@@ -11,7 +11,7 @@ import numpy as np
 
 from vyre_driver.errors import DispatchFailed, KernelCompileFailed
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.memory import TensorBuffer, check_sizes, padded
+from vyre_driver.kompute.memory import LEAST_PINNED_WRITE, TensorBuffer, check_sizes, padded
 from vyre_driver.kompute.submission import record
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan.layer import _layer
@@ -199,6 +199,7 @@ class RecordedDispatch:
         both = zip(arguments, self._inputs, strict=True)
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
+        self._is_long = any(buffer.byte_len >= LEAST_PINNED_WRITE for buffer in self._inputs)
         self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_read_in_place]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
@@ -270,6 +271,8 @@ class RecordedDispatch:
                 submission.finish(deadline)
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
+        if self._is_long and not split and self._gains_from_parts(contents, into):
+            return self._run_in_parts(began, contents, outputs, deadline, into)
         for buffer, array in zip(self._inputs, contents, strict=True):
             buffer.write(array)
         if split and self._uploaded:
@@ -286,6 +289,29 @@ class RecordedDispatch:
             results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+
+    def _gains_from_parts(self, contents: Sequence[NDArray[Any] | None], into: Sequence[NDArray[Any] | None]) -> bool:
+        read = zip(self._outputs, into or [None] * len(self._outputs), strict=True)
+        written = zip(self._inputs, contents, strict=True)
+        return any(buffer.gains_from_parts(array) for buffer, array in (*written, *read))
+
+    def _run_in_parts(
+        self,
+        began: int,
+        contents: Sequence[NDArray[Any] | None],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        deadline: Deadline,
+        into: Sequence[NDArray[Any] | None],
+    ) -> tuple[list[NDArray[Any]], StageTimes]:
+        """Move each array on its own: the device pinned ones, several threads long ones, in pieces."""
+        for buffer, array in zip(self._inputs, contents, strict=True):
+            buffer.upload(array, deadline)
+        uploaded = time.perf_counter_ns()
+        self._submission("dispatch").run_alone(deadline)
+        dispatched = time.perf_counter_ns()
+        read = zip(self._outputs, outputs, into or [None] * len(outputs), strict=True)
+        results = [buffer.download(*form, target, deadline) for buffer, form, target in read]
+        return results, StageTimes(uploaded - began, dispatched - uploaded, time.perf_counter_ns() - dispatched)
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]

@@ -81,3 +81,19 @@ def parts_that_are_bound() -> None:
         for first, count in ((0, 10), (3, 25), (least // 4, 10), (least // 2, 10), (3, 25), (3, 25)):
             values[first : first + count] = 3 * values[first : first + count] + 1
         np.testing.assert_array_equal(words_of(a), values)
+
+
+def pinned_arrays() -> None:
+    """Copies between pinned arrays and buffers, and a driver that goes before its pinned arrays."""
+    with Driver() as driver:
+        source, target = (driver.pinned(100_000, np.float32) for _ in range(2))
+        source[:] = np.arange(source.size)
+        buffer = driver.buffer(source)
+        buffer[3:].read(out=target[3:])
+        np.testing.assert_array_equal(target[3:], source[3:])
+        kernel = driver.compile(glsl(STEP))
+        words = source.view(np.uint32)
+        found = kernel(words, out=target.view(np.uint32), factor=PUSH[0], summand=PUSH[1])
+        np.testing.assert_array_equal(found, 3 * words + 1)
+        driver.pinned(3, np.float32)
+    target[:] = 0

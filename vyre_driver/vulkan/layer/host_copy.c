@@ -22,7 +22,7 @@
 
 typedef struct {
   char *to;
-  const char *from;
+  const char *from; /* NULL: zeros */
   size_t bytes;
   atomic_size_t next; /* piece */
 } copy_job;
@@ -36,7 +36,12 @@ static void *copy_pieces(void *given) {
     size_t first = piece == 0 ? 0 : piece * PIECE_BYTES - shift;
     size_t last = (piece + 1) * PIECE_BYTES - shift;
     if (last > job->bytes) last = job->bytes;
-    if (first < last) memcpy(job->to + first, job->from + first, last - first);
+    if (first >= last) continue;
+    if (job->from) {
+      memcpy(job->to + first, job->from + first, last - first);
+    } else {
+      memset(job->to + first, 0, last - first);
+    }
   }
 }
 
@@ -63,16 +68,30 @@ static unsigned start(pthread_t *helpers, unsigned count, copy_job *job) {
   return made;
 }
 
+static void share_out(copy_job *job, unsigned threads) {
+  pthread_t helpers[MOST_THREADS];
+  unsigned made = start(helpers, threads - 1, job);
+  (void)copy_pieces(job);
+  for (unsigned i = 0; i < made; i++) pthread_join(helpers[i], NULL);
+}
+
 void vyre_copy_bytes(void *to, const void *from, size_t bytes) {
   uintptr_t target = (uintptr_t)to, source = (uintptr_t)from;
   unsigned threads = wanted_threads(bytes);
+  copy_job job = {.to = to, .from = from, .bytes = bytes};
   if (threads < 2 || (target < source + bytes && source < target + bytes)) {
     memmove(to, from, bytes);
-    return;
+  } else {
+    share_out(&job, threads);
   }
-  pthread_t helpers[MOST_THREADS];
-  copy_job job = {.to = to, .from = from, .bytes = bytes};
-  unsigned made = start(helpers, threads - 1, &job);
-  (void)copy_pieces(&job);
-  for (unsigned i = 0; i < made; i++) pthread_join(helpers[i], NULL);
+}
+
+void vyre_clear_bytes(void *to, size_t bytes) {
+  unsigned threads = wanted_threads(bytes);
+  copy_job job = {.to = to, .bytes = bytes};
+  if (threads < 2) {
+    memset(to, 0, bytes);
+  } else {
+    share_out(&job, threads);
+  }
 }

@@ -7,4 +7,7 @@
 /* Copies as memmove does, and returns when all is copied. */
 void vyre_copy_bytes(void *to, const void *from, size_t bytes);
 
+/* Writes zeros. */
+void vyre_clear_bytes(void *to, size_t bytes);
+
 #endif

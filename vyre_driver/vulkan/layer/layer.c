@@ -1,7 +1,7 @@
 /* The layer's frame: negotiation with the loader, instances and devices, and the way from a name to a hook.
 
    Source: the Vulkan loader's layer interface, version 2 (vk_layer.h). */
-#include "layer.h"
+#include "host_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -270,6 +270,7 @@ static void describe_device(vyre_device *made, const vyre_instance *instance, Vk
   made->config = instance->config;
   made->api_version = properties.apiVersion;
   read_uuid(instance, physical, made->device_uuid);
+  vyre_describe_import(made, instance, physical);
 }
 
 static VkResult call_create_device(
@@ -345,6 +346,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
     vyre_command_close(device);
     vyre_transfer_close(device);
     vyre_pipeline_close(device);
+    vyre_imports_close(device);
     vyre_memory_close(device);
   }
   vyre_forget(vyre_devices, handle);

@@ -164,7 +164,7 @@ typedef struct vyre_device_calls {
   X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) \
   X(WaitForFences) \
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
-  X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
+  X(GetBufferMemoryRequirements) X(BindBufferMemory) X(GetMemoryHostPointerPropertiesEXT) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(AllocateDescriptorSets) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) \
@@ -228,6 +228,9 @@ struct vyre_device {
   vyre_memory_block *idle_memory;        /* most recently freed first */
   uint32_t upload_types;                 /* memory types of device memory that the host can write, bit by index */
   uint32_t readback_types;               /* of host memory that the host reads through its caches */
+  uint32_t coherent_types;               /* of all memory that the host sees as the device does */
+  vyre_handle_map imports;               /* VkBuffer of this process's pages -> its VkDeviceMemory */
+  uint64_t import_alignment;             /* of such pages and their bytes; 0: there can be none */
 
   pthread_mutex_t pipeline_lock;
   vyre_shared *shader_modules;           /* each list the most recently used first */
@@ -353,6 +356,8 @@ void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryPrope
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
 
+bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact); /* false: out of memory */
+void vyre_forget_buffer(vyre_device *device, VkBuffer buffer);
 uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is no such buffer */
 
 /* commands.c: what is recorded next sees what all work before has done; and the host sees it, once the work has ended. */

@@ -32,6 +32,7 @@ void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryPrope
     /* Where the host sees but a window of the device's memory, the window is too small for everybody's buffers. */
     bool whole = properties->memoryHeaps[properties->memoryTypes[i].heapIndex].size == largest;
     if (whole && (flags & upload) == upload) device->upload_types |= UINT32_C(1) << i;
+    if ((flags & host) == host) device->coherent_types |= UINT32_C(1) << i;
     if ((flags & readback) == readback) device->readback_types |= UINT32_C(1) << i;
   }
 }
@@ -240,7 +241,7 @@ static VKAPI_ATTR void VKAPI_CALL unmap_memory(VkDevice handle, VkDeviceMemory m
   if (!block || !block->pooled) device->vk.UnmapMemory(handle, memory);
 }
 
-static bool remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact) {
+bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact) {
   uintptr_t taken;
   pthread_mutex_lock(&device->memory_lock);
   bool known = vyre_map_put(&device->buffer_bytes, VYRE_HANDLE(buffer), (uintptr_t)bytes);
@@ -260,6 +261,14 @@ uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer) {
   return bytes;
 }
 
+void vyre_forget_buffer(vyre_device *device, VkBuffer buffer) {
+  uintptr_t taken;
+  pthread_mutex_lock(&device->memory_lock);
+  (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
+  (void)vyre_map_take(&device->exact_bytes, VYRE_HANDLE(buffer), &taken);
+  pthread_mutex_unlock(&device->memory_lock);
+}
+
 /* kompute ignores these results and goes on with null handles; a driver would crash on them. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
     VkDevice handle, const VkBufferCreateInfo *info, const VkAllocationCallbacks *allocator, VkBuffer *out) {
@@ -270,7 +279,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   vyre_thread *thread = vyre_this_thread();
   bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   uint64_t exact = is_storage ? thread->exact_bytes : 0;
-  if (result == VK_SUCCESS && !remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
+  if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
     device->vk.DestroyBuffer(handle, *out, allocator);
     *out = VK_NULL_HANDLE;
     result = VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -283,12 +292,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
 static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
     VkDevice handle, VkBuffer buffer, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  uintptr_t taken;
   vyre_unmade(VYRE_BUFFER, VYRE_HANDLE(buffer));
-  pthread_mutex_lock(&device->memory_lock);
-  if (buffer) (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
-  if (buffer) (void)vyre_map_take(&device->exact_bytes, VYRE_HANDLE(buffer), &taken);
-  pthread_mutex_unlock(&device->memory_lock);
+  if (buffer) vyre_forget_buffer(device, buffer);
   device->vk.DestroyBuffer(handle, buffer, allocator);
 }
 

@@ -1,0 +1,113 @@
+"""Arrays of the host that a device copies from and to by itself: pinned memory.
+
+The pages are this process's own, imported into the device (VK_EXT_external_memory_host), so that an array outlives the driver
+that it was made for, and is an array like any other then. What is pinned is found again by the arrays' ``base``, which numpy
+keeps for every view.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver.errors import DeviceOutOfMemory, UnsupportedFeature
+from vyre_driver.kompute.elements import checked_dtype, checked_shape
+from vyre_driver.vulkan.layer import _layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from vyre_driver.kompute.device import KomputeDevice
+
+
+class PinnedMemory:
+    """Pinned pages: the base of the arrays that lie in them."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "device", "pages")
+
+    def __init__(self, device: KomputeDevice, pages: _layer.PinnedPages, byte_len: int) -> None:
+        """Hold the pages; arrays may have ``byte_len`` bytes of them."""
+        self.device = device
+        self.pages = pages
+        self.__array_interface__ = {"shape": (byte_len,), "typestr": "|u1", "data": (pages.address, False), "version": 3}
+        device.keep_holder(pages)
+
+
+class PinnedPart(NamedTuple):
+    """Where an array lies in pinned memory: the VkBuffer, bytes from its beginning, and what has to stay meanwhile."""
+
+    handle: int
+    offset: int
+    pages: _layer.PinnedPages
+
+
+def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of zeros in pinned memory; raises as ``Driver.pinned``."""
+    axes, kind = checked_shape(shape), checked_dtype(dtype)
+    byte_len = math.prod(axes) * kind.itemsize
+    with device.in_use:
+        if device.layer is None or not _layer.can_pin(device.layer):
+            raise UnsupportedFeature(
+                f"{device.physical.name!r} cannot copy from this process's memory by itself: that takes "
+                "VK_EXT_external_memory_host, the layer, and its hook 'features'",
+                fix="use numpy.empty(), whose arrays are copied by the host",
+                feature="VK_EXT_external_memory_host",
+            )
+        if not byte_len:
+            return np.empty(axes, kind)
+        check_available(byte_len)
+        try:
+            pages = _layer.pin_pages(device.layer, byte_len)
+        except MemoryError:
+            raise _no_room(byte_len, available_bytes()) from None
+    if isinstance(pages, _layer.Failure):
+        raise device.error_of(pages)
+    return np.asarray(PinnedMemory(device, pages, byte_len)).view(kind).reshape(axes)
+
+
+def part_of_pinned(device: KomputeDevice, array: NDArray[Any]) -> PinnedPart | None:
+    """Return where a contiguous array lies in memory that is pinned for the device; None if it does not."""
+    base: object = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if type(base) is not PinnedMemory or base.device is not device or not array.nbytes:
+        return None
+    return PinnedPart(base.pages.handle, int(array.ctypes.data) - base.pages.address, base.pages)
+
+
+def check_available(byte_len: int) -> None:
+    """Check that the host has so much memory left: pages that are touched beyond it end a process, which Linux picks.
+
+    Raises DeviceOutOfMemory.
+    """
+    available = available_bytes()
+    if available is not None and byte_len > available:
+        raise _no_room(byte_len, available)
+
+
+def available_bytes(path: Path | str = "/proc/meminfo") -> int | None:
+    """Return the bytes that the host can give without swapping (``MemAvailable``); None where it does not say so."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as lines:  # noqa: PTH123 -- of a path as it comes
+            for line in lines:
+                name, _, amount = line.partition(":")
+                if name == "MemAvailable":
+                    return int(amount.split()[0]) * 1024
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+def _no_room(byte_len: int, available: int | None) -> DeviceOutOfMemory:
+    left = "" if available is None else f", which has {available} bytes left"
+    return DeviceOutOfMemory(
+        f"pinned memory of {byte_len} bytes is more than the host can give{left}",
+        fix="pin less at once, and use it again for the next piece",
+        requested_bytes=byte_len,
+        available_bytes=available or 0,
+    )

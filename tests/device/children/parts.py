@@ -86,7 +86,7 @@ def parts_that_are_bound() -> None:
 def pinned_arrays() -> None:
     """Copies between pinned arrays and buffers, and a driver that goes before its pinned arrays."""
     with Driver() as driver:
-        source, target = (driver.pinned(100_000, np.float32) for _ in range(2))
+        source, target = (driver.pinned(150_000, np.float32) for _ in range(2))
         source[:] = np.arange(source.size)
         buffer = driver.buffer(source)
         buffer[3:].read(out=target[3:])

@@ -211,8 +211,7 @@ class Driver:
 
             constants = tuned_specs(module, constants, space, self.device, self.tuning)
         source = module_source(module, constants, self.device, self.context.device.features, self.context.device.api_version)
-        compiled = compile_source(self.context, source, began)
-        return Kernel(self.context, compiled)
+        return Kernel(self.context, compile_source(self.context, source, began))
 
     def _compile_program(
         self,
@@ -322,8 +321,10 @@ class Driver:
             on_progress=on_progress,
         )
 
-    def buffer(self, array: object, name: str = "") -> Buffer:
+    def buffer(self, array: object, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8. ``name`` is for its repr.
+
+        With ``share="cuda"`` CUDA sees the same memory (docs/cuda.md); UnsupportedFeature is raised where it cannot.
 
         Raises
         ------
@@ -335,18 +336,18 @@ class Driver:
             If it does not fit into the device's memory.
         """
         given = as_array(array)
-        made = self.empty(given.shape, given.dtype, name)
+        made = self.empty(given.shape, given.dtype, name, share=share)
         made.write(given)
         return made
 
-    def empty(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> Buffer:
+    def empty(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
         self.context.device.check_usable()
-        return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name))
+        return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name, share))
 
-    def zeros(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> Buffer:
+    def zeros(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer of zeros; raises as ``buffer``."""
-        made = self.empty(shape, dtype, name)
+        made = self.empty(shape, dtype, name, share=share)
         made.fill(0)
         return made
 

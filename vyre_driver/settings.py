@@ -133,6 +133,12 @@ INTERPRET = Setting(
     "`1` or `python`",
     "off",
 )
+CUDA_LIBRARY = Setting(
+    "VYRE_CUDA_LIBRARY",
+    'The library of CUDA\'s driver, which is opened for buffers that are shared with CUDA (`share="cuda"`).',
+    "a file name or a path",
+    "`libcuda.so.1`",
+)
 OPENTELEMETRY = Setting(
     "VYRE_OPENTELEMETRY",
     "Makes a span of each event of a Driver through opentelemetry-api, which must be installed.",

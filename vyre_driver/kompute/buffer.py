@@ -16,7 +16,7 @@ from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.attributes import ArrayFacts, setter
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped
-from vyre_driver.kompute.exports import capsule_of, device_of
+from vyre_driver.kompute.exports import capsule_of, device_of, sharing_gpu
 from vyre_driver.kompute.indexing import select
 from vyre_driver.kompute.memory import LONGEST_PATTERN, TensorBuffer, check_sizes
 from vyre_driver.process.call_lock import call_lock
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from vyre_driver.kompute.cuda import Gpu
     from vyre_driver.kompute.device import KomputeDevice
 
 
@@ -41,10 +42,11 @@ _numbers = itertools.count(1)
 class _Storage:
     """The memory that a buffer and its views share."""
 
-    __slots__ = ("is_closed", "lifetime", "lock", "memory", "number")
+    __slots__ = ("gpu", "is_closed", "lifetime", "lock", "memory", "number")
 
-    def __init__(self, memory: TensorBuffer | None) -> None:
+    def __init__(self, memory: TensorBuffer | None, gpu: Gpu | None = None) -> None:
         self.memory = memory
+        self.gpu = gpu
         self.number = next(_numbers)
         self.is_closed = False
         self.lifetime = Lifetime()
@@ -72,12 +74,16 @@ class Buffer(ArrayFacts, NoArithmetic):
     _is_view: bool
     _storage: _Storage
 
-    def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> None:
+    def __init__(
+        self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", share: str | None = None
+    ) -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
         self._set_facts(device, checked_shape(shape), checked_dtype(dtype), name, 0)
         check_sizes(device, [("a resident buffer", self.nbytes)])
         _set_is_view(self, False)
-        _set_storage(self, _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None))
+        gpu = sharing_gpu(device, share)
+        memory = TensorBuffer(device, self.nbytes, self.dtype.itemsize, gpu) if self.nbytes else None
+        _set_storage(self, _Storage(memory, gpu))
         _set_form(self, self._storage.number)
 
     @property
@@ -89,6 +95,11 @@ class Buffer(ArrayFacts, NoArithmetic):
     def lifetime(self) -> Lifetime:
         """What goes when the memory is closed or collected."""
         return self._storage.lifetime
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """Where CUDA sees the memory too; None where it does not."""
+        return self._storage.gpu
 
     @property
     def span(self) -> tuple[int, int, int]:
@@ -293,8 +304,8 @@ class Buffer(ArrayFacts, NoArithmetic):
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's device: the CPU where the host sees the memory, else Vulkan."""
-        return device_of(self.device)
+        """Return DLPack's device: CUDA where that shares it, the CPU where the host sees the memory, else Vulkan."""
+        return device_of(self)
 
     def __dlpack__(
         self,
@@ -304,19 +315,22 @@ class Buffer(ArrayFacts, NoArithmetic):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """Return it in the memory of the CPU as a DLPack capsule, after all work submitted before.
+        """Return it as a DLPack capsule, after all work submitted before.
 
-        Without a copy where the host sees the memory (CPU devices and integrated GPUs): kernels that run later write what the
-        consumer sees, and the memory stays until the consumer lets go of it. Elsewhere a copy must be asked for, by
-        ``copy=True`` or by the device of the CPU.
+        Of a buffer that is shared with CUDA it is that memory, without a copy, unless the CPU's or a copy is asked for
+        (docs/cuda.md). Of any other it is in the memory of the CPU: without a copy where the host sees the memory (CPU devices
+        and integrated GPUs); elsewhere a copy must be asked for, by ``copy=True`` or by the device of the CPU.
+
+        What is no copy sees what kernels write later, and the memory stays until the consumer lets go of it.
 
         Raises
         ------
         CopyNeeded
             If the host does not see the memory, and no copy was asked for, or another device.
+        InvalidInput
+            If elements are structures, and the memory is shared with CUDA.
         """
-        del stream
-        return capsule_of(self, max_version, dl_device, copy)
+        return capsule_of(self, stream, max_version, dl_device, copy)
 
     def __enter__(self) -> Buffer:
         """Return the buffer itself; raises DispatchFailed once it is closed."""

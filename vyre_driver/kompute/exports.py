@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.kompute.cuda import Gpu
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.memory import TensorBuffer
 
@@ -27,6 +28,7 @@ ON_CPU = 1
 ON_VULKAN = 7
 """DLPack's kDLCPU and kDLVulkan."""
 _FIRST_WITH_VERSIONS = (2, 1)  # of numpy
+_NO_WAIT = -1  # a stream, by DLPack's Python protocol
 
 
 class Export:
@@ -42,19 +44,37 @@ class Export:
         """What else has to stay: the Manager of a device that was closed since."""
 
 
-def device_of(device: KomputeDevice) -> tuple[int, int]:
-    """Return DLPack's device of a buffer: the CPU where the host sees the memory, else Vulkan."""
-    return (ON_CPU, 0) if device.shares_memory else (ON_VULKAN, device.physical.index)
+def sharing_gpu(device: KomputeDevice, share: str | None) -> Gpu | None:
+    """Return where a buffer is to be shared with what ``share`` names, None for nobody; raises as ``cuda.gpu_of``."""
+    if share is None:
+        return None
+    from vyre_driver.kompute.cuda import gpu_of  # late: most share nothing
+
+    return gpu_of(device, share)
+
+
+def device_of(buffer: Buffer) -> tuple[int, int]:
+    """Return DLPack's device of a buffer: CUDA where that shares it, the CPU where the host sees the memory, else Vulkan."""
+    if buffer.gpu is not None:
+        return buffer.gpu.dlpack_device
+    return (ON_CPU, 0) if buffer.device.shares_memory else (ON_VULKAN, buffer.device.physical.index)
 
 
 def capsule_of(
     buffer: Buffer,
+    stream: object,
     max_version: tuple[int, int] | None,
     dl_device: tuple[int, int] | None,
     copy: bool | None,  # noqa: FBT001 -- as the protocol has it
 ) -> object:
-    """Return a buffer as a DLPack capsule in the memory of the CPU; raises as ``Buffer.__dlpack__``."""
-    device = buffer.device
+    """Return a buffer as a DLPack capsule, in the memory of the CPU unless CUDA shares it; raises as ``Buffer.__dlpack__``."""
+    device, gpu = buffer.device, buffer.gpu
+    if gpu is not None and (copy is not True if dl_device is None else tuple(dl_device) == gpu.dlpack_device):
+        if copy is True:
+            raise CopyNeeded(
+                f"{buffer.described} is not copied for CUDA", fix="leave copy=True out, and copy what was made of it"
+            )
+        return _cuda_capsule(buffer, gpu, stream, max_version)
     is_elsewhere = dl_device is not None and tuple(dl_device) != (ON_CPU, 0)
     may_copy = copy is not False and (copy is True or dl_device is not None)
     if is_elsewhere or not (may_copy or device.shares_memory):
@@ -70,6 +90,20 @@ def capsule_of(
         held = Export(buffer.memory, buffer.memory.visible(buffer.offset, buffer.nbytes))
         device.note_export(held)
     return _capsule(np.asarray(held).view(buffer.dtype).reshape(buffer.shape), max_version)
+
+
+def _cuda_capsule(buffer: Buffer, gpu: Gpu, stream: object, max_version: tuple[int, int] | None) -> object:
+    """Return a capsule of the memory that CUDA shares, once what writes it has ended, unless the stream is -1: not to wait."""
+    from vyre_driver.kompute.cuda import cuda_capsule  # late: most share nothing
+
+    device = buffer.device
+    buffer.check_open()
+    with device.in_use:
+        if stream != _NO_WAIT:
+            wait_for_earlier_work(device, Deadline(None, device.physical.name))
+        memory = buffer.memory.cuda if buffer.nbytes else None
+    versioned = max_version is not None and max_version[0] >= 1
+    return cuda_capsule(gpu, memory, buffer.offset, buffer.shape, buffer.dtype, versioned=versioned)
 
 
 def _capsule(array: NDArray[Any], max_version: tuple[int, int] | None) -> object:

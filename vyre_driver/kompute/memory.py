@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.kompute._cuda import CudaMemory
+    from vyre_driver.kompute.cuda import Gpu
     from vyre_driver.kompute.deadline import Deadline
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pinned import PinnedPart
@@ -59,10 +61,12 @@ class TensorBuffer:
     ``KomputeDevice.in_use`` and a lock of this buffer's.
     """
 
-    def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int) -> None:
+    def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int, gpu: Gpu | None = None) -> None:
         """Allocate the memory; the caller has checked the size. ``element_bytes`` is how long an element of the buffer is.
 
-        Raises DeviceOutOfMemory if the device has not so much left.
+        With ``gpu`` CUDA sees the memory too: it has imported it then, as ``cuda``.
+
+        Raises DeviceOutOfMemory if the device has not so much left, and what ``Gpu.import_memory`` raises.
         """
         words = padded(byte_len) // _WORD_BYTES
         # A device without elements of 8 or 16 bits in buffers reads and writes the last ones as part of their word.
@@ -73,15 +77,24 @@ class TensorBuffer:
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
         self._device = device
         self._transfers = Transfers(device)
+        self.cuda: CudaMemory | None = None
         self._reservation = device.reserve(words * _WORD_BYTES)
         try:
-            self.tensor, mapped, self.handles = device.call_kompute(
+            self.tensor, mapped, self.handles, exported = device.call_kompute(
                 "allocate a buffer",
                 lambda manager: _layer.create_buffer(
-                    device.layer, manager.tensor_t, (np.zeros(words, np.uint32), kind), seen, want_mapping=not self.is_shared
+                    device.layer,
+                    manager.tensor_t,
+                    (np.zeros(words, np.uint32), kind),
+                    seen,
+                    want_mapping=not self.is_shared,
+                    want_export=gpu is not None,
                 ),
             )
+            if gpu is not None and exported is not None:
+                self.cuda = gpu.import_memory(exported, byte_len, self._reservation)
         except BaseException:
+            self.tensor = None
             del self._reservation  # the error's traceback would keep it
             raise
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]

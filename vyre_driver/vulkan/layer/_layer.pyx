@@ -76,6 +76,8 @@ cdef extern from "layer.h" nogil:
         vyre_failure failure
         uint64_t exact_bytes
         c_bool want_mapping
+        c_bool want_export
+        uint64_t exported_bytes
         c_bool detach_waits
         VkFence detached_fence
         VkBuffer storage_buffer
@@ -140,7 +142,8 @@ COUNTERS = (
     "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "work_pending",
     "failures_recorded", "command_pools_created", "command_pools_reused",
 )
-CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline", "bind_buffers")
+CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline", "bind_buffers",
+         "export")
 HOOKS = (
     "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines", "command_pools",
 )
@@ -201,27 +204,37 @@ def call_and_note(call, argument):
     return made, error, as_failure(noted)
 
 
-def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t byte_len, bint want_mapping):
+include "exported.pxi"
+
+
+def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t byte_len, bint want_mapping,
+                  bint want_export=False):
     """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    Last come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not; without a device
-    both are 0. After a failure, which ``call_and_note`` returns, nothing is left of it: the result is None, or ``make`` raised.
+    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not; without a device
+    both are 0. Last, if ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped,
+    and the caller has seen that the device exports memory as file descriptors. After a failure, which ``call_and_note``
+    returns, nothing is left of it: the result is None, or ``make`` raised.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer
     cdef void* mapped = NULL
     cdef uint64_t storage = 0
     cdef uint64_t staging = 0
+    cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory) if want_export and device is not None else None
     made = None
     vyre_begin_making(&outer)
     thread.exact_bytes = byte_len
+    thread.want_export = exported is not None
     thread.want_mapping = want_mapping and device is not None
     if device is not None:
         vyre_watch()
     try:
         made = make(*arguments)
+        if exported is not None and thread.failure.call == VYRE_CALL_NONE:
+            exported.fill(device)
         if device is not None and thread.failure.call != VYRE_CALL_NONE:
             made = None  # kompute destroys what it knows of
         elif device is not None:
@@ -233,7 +246,7 @@ def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t b
             vyre_destroy_watched(device.device)
         vyre_end_making(&outer)
     view = PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
-    return made, view, (storage, staging)
+    return made, view, (storage, staging), exported
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:

@@ -30,6 +30,7 @@ enum vyre_call {
   VYRE_CALL_WAIT,
   VYRE_CALL_CREATE_PIPELINE,
   VYRE_CALL_BIND_BUFFERS, /* the layer's own: bindings.c */
+  VYRE_CALL_EXPORT,       /* and exports.c */
   VYRE_CALL_COUNT,
 };
 

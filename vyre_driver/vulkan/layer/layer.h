@@ -135,6 +135,9 @@ typedef struct vyre_thread {
   vyre_failure failure;
   uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
   bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
+  bool want_export;               /* the storage buffer made next: memory of its own, which other APIs of the device may see; */
+  VkBuffer export_next;           /* that buffer, when its memory is what is allocated next, */
+  uint64_t exported_bytes;        /* and how long that memory is */
   VkBuffer storage_buffer;        /* made last, */
   VkDeviceMemory storage_memory;  /* its memory, */
   VkBuffer staging_buffer;        /* and the last buffer of the other kind: what the host writes and reads is copied through it */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "exports.h"
 
 #define MAX_IDLE_BLOCKS 512
 
@@ -126,7 +126,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
     VkDevice handle, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
   vyre_device *device = vyre_find_device(handle);
   VkMemoryAllocateInfo changed = *info;
-  bool pooled = device->config.hooks & VYRE_HOOK_MEMORY && info->pNext == NULL;
+  vyre_thread *thread = vyre_this_thread();
+  vyre_export_chain chain;
+  if (thread->export_next) {
+    changed.pNext = vyre_chain_memory_export(&chain, thread->export_next, info->pNext);
+    thread->export_next = VK_NULL_HANDLE;
+    thread->exported_bytes = info->allocationSize;
+  }
+  bool pooled = device->config.hooks & VYRE_HOOK_MEMORY && changed.pNext == NULL;
   if (pooled) changed.allocationSize = size_class(info->allocationSize);
   *out = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->memory_lock);
@@ -275,9 +282,12 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   vyre_device *device = vyre_find_device(handle);
   *out = VK_NULL_HANDLE;
   VkResult result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
-  if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, info, allocator, out);
   vyre_thread *thread = vyre_this_thread();
   bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  VkBufferCreateInfo changed = *info;
+  vyre_export_chain chain;
+  if (is_storage && thread->want_export) changed.pNext = vyre_chain_buffer_export(&chain, info->pNext);
+  if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, &changed, allocator, out);
   uint64_t exact = is_storage ? thread->exact_bytes : 0;
   if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
     device->vk.DestroyBuffer(handle, *out, allocator);
@@ -347,9 +357,11 @@ static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
   }
   device->vk.GetBufferMemoryRequirements(handle, buffer, out);
   /* kompute takes the first type that will do. */
-  const vyre_thread *thread = vyre_this_thread();
+  vyre_thread *thread = vyre_this_thread();
   uint32_t better = 0;
-  if (thread->want_mapping && buffer == thread->storage_buffer) better = device->upload_types;
+  bool exported = thread->want_export && buffer == thread->storage_buffer;
+  if (exported) thread->export_next = buffer; /* kompute allocates what it has asked about */
+  if (thread->want_mapping && buffer == thread->storage_buffer && !exported) better = device->upload_types;
   if (thread->want_mapping && buffer == thread->staging_buffer) better = device->readback_types;
   if (out->memoryTypeBits & better) out->memoryTypeBits &= better;
 }

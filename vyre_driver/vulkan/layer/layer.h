@@ -17,6 +17,7 @@
 #include "fork_guard.h"
 #include "handle_map.h"
 #include "hooks.h"
+#include "use.h"
 
 #define VYRE_LAYER_NAME "VK_LAYER_VYRE_driver"
 
@@ -288,21 +289,6 @@ void vyre_loader_knows(void);
 VkResult vyre_stand_in(vyre_device *device, VkResult refusal, VkDevice *out);
 PFN_vkVoidFunction vyre_stand_in_proc(const char *name);
 
-/* use.c: who is using a device; the owner does until it is closed. */
-typedef struct vyre_use {
-  atomic_llong users;
-  atomic_bool closed;
-  pthread_mutex_t lock;
-  pthread_cond_t unused;
-} vyre_use;
-bool vyre_use_init(vyre_use *use);  /* false: out of memory */
-void vyre_use_destroy(vyre_use *use);
-bool vyre_use_begin(vyre_use *use); /* false: closed; either way vyre_use_end must follow */
-void vyre_use_end(vyre_use *use);   /* on the same thread, the last begun first */
-bool vyre_use_is_mine(const vyre_use *use); /* whether this thread is within a use of it */
-void vyre_use_close(vyre_use *use); /* a use that begins from now on is refused; a second call does nothing */
-bool vyre_use_wait(vyre_use *use, uint64_t timeout_ns); /* once it is closed: whether nobody uses it any more */
-
 /* layer.c: what the other parts call */
 bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_leave must follow */
 void vyre_leave(vyre_device *device);
@@ -313,7 +299,6 @@ VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, 
 void vyre_count(vyre_device *device, enum vyre_counter counter, int64_t by);
 uint64_t vyre_now_ns(void);
 
-/* Each part names its hooks to layer.c and gives back what it holds before the device goes. */
 /* A function of ours in the place of Vulkan's of that name. */
 typedef struct vyre_hook {
   const char *name;
@@ -323,6 +308,7 @@ typedef struct vyre_hook {
 #define VYRE_HOOK(name, function) {name, (PFN_vkVoidFunction)(function)}
 #define VYRE_FIND_HOOK(hooks, name) vyre_find_hook(hooks, sizeof(hooks) / sizeof *(hooks), name)
 
+/* Each part names its hooks to layer.c and gives back what it holds before the device goes. */
 PFN_vkVoidFunction vyre_find_hook(const vyre_hook *hooks, size_t count, const char *name);
 PFN_vkVoidFunction vyre_sync_hook(const char *name);
 PFN_vkVoidFunction vyre_memory_hook(const char *name);

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import threading
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from kernels import TURNS, Spin
 
-from vyre_driver import Driver
+from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import DispatchTimeout, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.device
+
+ADD_ONE = """#version 450
+layout(binding = 0) buffer Total { float total[]; };
+void main() { total[0] += 1; }
+"""
 
 
 @pytest.fixture
@@ -65,3 +71,23 @@ def test_a_read_and_a_write_refuse_what_is_no_number_of_seconds(spin: Spin, time
     for transfer in (lambda: spin.ended.read(timeout), lambda: spin.ended.write(np.zeros(1, np.uint32), timeout)):
         with pytest.raises(InvalidInput, match="is not a number of seconds"):
             transfer()
+
+
+@pytest.mark.parametrize(
+    "timeout", [None, 5, 5.0, 5e300, float("inf"), 10**400, Fraction(11, 2), np.float32(5)], ids=lambda it: f"{it!r:.9}"
+)
+def test_a_bound_kernel_runs_with_every_number_of_seconds(driver: Driver, timeout: Any) -> None:  # noqa: ANN401 -- any number
+    total = driver.buffer(np.zeros(1, np.float32))
+    count = driver.compile(SpirvModule.from_glsl(ADD_ONE)).bind(total, workgroups=(1,))
+    for _ in range(3):
+        count.run(timeout)
+    assert total.read().tolist() == [3.0]
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.5, float("nan"), True, "1", -(10**400)], ids=lambda it: f"{it!r:.9}")
+def test_a_bound_kernel_refuses_what_is_no_number_of_seconds_and_does_not_run(driver: Driver, timeout: Any) -> None:  # noqa: ANN401 -- any number
+    total = driver.buffer(np.zeros(1, np.float32))
+    count = driver.compile(SpirvModule.from_glsl(ADD_ONE)).bind(total, workgroups=(1,))
+    with pytest.raises(InvalidInput, match="timeout is"):
+        count.run(timeout)
+    assert total.read().tolist() == [0.0]

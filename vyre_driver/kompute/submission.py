@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
+    from vyre_driver.errors import DispatchTimeout
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.vulkan.layer._layer import PipelineFacts
@@ -49,21 +50,22 @@ class NoDispatch:
         """Return no operation."""
 
 
-class Submission:
+class Submission(_layer.Runs):
     """Recorded work of one or several parts, which are handed to the device one after the other.
+
+    ``run`` of one part that the layer recorded is a call of C where the work is idle and ``timeout`` None, a float or an int.
 
     ``keep`` is held as long as the work may run. ``sequences`` are kompute's of work whose operations are timed.
     """
 
-    __slots__ = ("__weakref__", "_device", "_generation", "_keep", "_lock", "_sequences", "_works")
+    __slots__ = ("__weakref__", "_device", "_keep", "_sequences", "_works")
 
     def __init__(self, device: KomputeDevice, works: Sequence[Work], keep: object, *, sequences: Sequence[Any] = ()) -> None:
         """Hand nothing over yet."""
+        super().__init__(device.in_use, call_lock("the bound kernel"), works)
         self._device = device
         self._works = works
         self._keep = keep
-        self._generation = 0
-        self._lock = call_lock("the bound kernel")
         self._sequences = sequences
         device.keep_holder(self)
 
@@ -75,11 +77,17 @@ class Submission:
                 return True
         return False
 
-    def run(self, timeout: float | Deadline | None = None) -> None:
-        """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
+    def _run_after_others(self, timeout: float | Deadline | None) -> None:
+        """As ``run``, also where an earlier submission is pending or another thread runs it."""
         deadline = self._deadline(timeout)
         with self._device.in_use, deadline.holding(self._lock):
             self.run_alone(deadline)
+
+    def _passed(self, timeout: float) -> DispatchTimeout:
+        return self._deadline(timeout).passed()
+
+    def _raise_result(self, call: str, result: int) -> None:
+        raise self._device.error_of(_layer.Failure(call, result, 0))
 
     def run_alone(self, deadline: Deadline) -> None:
         """As ``run``, for who holds ``KomputeDevice.in_use`` and has shown the submission to no other thread."""
@@ -193,7 +201,7 @@ class Submission:
 
     def _finish(self, deadline: Deadline) -> None:
         """Wait for what is running; after a time-out or an interrupt it is still known to run."""
-        for work in self._works:  # twice in each run of a bound kernel, where one call more of Python's is 1 % of it
+        for work in self._works:
             if not work.is_pending:
                 continue
             result = work.wait(deadline.left_ns())

@@ -14,7 +14,6 @@ from cpython.object cimport PyObject
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "pythread.h":
-    ctypedef void* PyThread_type_lock
     ctypedef enum PyLockStatus:
         PY_LOCK_FAILURE
         PY_LOCK_ACQUIRED
@@ -55,11 +54,6 @@ cdef class CallLock:
     free: that thread did not come along.
     """
 
-    cdef PyThread_type_lock _lock
-    cdef object _refused
-    cdef unsigned long _holder  # 0 while it is free; changed under the GIL by the thread itself
-    cdef unsigned long _forks  # when it was made, or taken last
-
     def __cinit__(self, refused not None):
         """Start free."""
         self._lock = PyThread_allocate_lock()
@@ -79,7 +73,7 @@ cdef class CallLock:
 
         Raises ``refused()`` in the thread that holds it; without ``blocking`` it returns False there.
         """
-        if PyThread_acquire_lock_timed(self._lock, 0, 0) != PY_LOCK_ACQUIRED:
+        if not self.take_now():
             if self._forks != forks and self._holder != survivor:
                 self._renew()
                 return self.acquire(blocking, timeout)
@@ -89,6 +83,13 @@ cdef class CallLock:
                 raise self._refused()
             if not waited(self._lock, timeout):
                 return False
+            self._holder, self._forks = PyThread_get_thread_ident(), forks
+        return True
+
+    cdef bint take_now(self) noexcept:
+        """Take the lock if it is free; returns whether it was."""
+        if PyThread_acquire_lock_timed(self._lock, 0, 0) != PY_LOCK_ACQUIRED:
+            return False
         self._holder, self._forks = PyThread_get_thread_ident(), forks
         return True
 
@@ -104,6 +105,10 @@ cdef class CallLock:
         """Let it go; raises RuntimeError in a thread that does not hold it."""
         if self._holder != PyThread_get_thread_ident():
             raise RuntimeError("this thread does not hold the lock")
+        self.let_go()
+
+    cdef void let_go(self) noexcept:
+        """Let it go, in the thread that holds it."""
         self._holder = 0
         PyThread_release_lock(self._lock)
 

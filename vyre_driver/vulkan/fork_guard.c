@@ -1,10 +1,12 @@
 #include "fork_guard.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t guard; /* read by who keeps forks out, written by fork() */
+static atomic_uint forks_behind;
 static _Thread_local unsigned depth;
 static _Thread_local bool forks;
 
@@ -32,6 +34,7 @@ static void after_in_parent(void) {
 
 /* A fork does not copy the threads that held it. */
 static void after_in_child(void) {
+  atomic_fetch_add(&forks_behind, 1);
   make_guard();
   forks = false;
   if (depth) pthread_rwlock_rdlock(&guard);
@@ -54,6 +57,11 @@ void vyre_let_forks_in(void) {
 void vyre_prepare_fork(void) {
   pthread_once(&once, begin);
   before_fork();
+}
+
+unsigned vyre_forks(void) {
+  pthread_once(&once, begin);
+  return atomic_load_explicit(&forks_behind, memory_order_relaxed);
 }
 
 void vyre_end_fork(void) { after_in_parent(); }

@@ -11,5 +11,6 @@ void vyre_keep_forks_out(void);    /* from here on, on this thread, */
 void vyre_let_forks_in(void);      /* to here; may be nested, and must not need the GIL to get there */
 void vyre_prepare_fork(void);      /* before fork(), without the GIL: returns when no thread keeps forks out, and lets none begin to */
 void vyre_end_fork(void);          /* where the fork that was prepared did not happen; fork() itself does this otherwise */
+unsigned vyre_forks(void);         /* how many lie between the process that asked first and this one; getpid() is a system call */
 
 #endif

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 HANGS_AFTER_S = 50
 SLICE_S = 0.05
 WAITING = {
+    "run",
     "_finish",
     "_wait_for_works",
     "holding",

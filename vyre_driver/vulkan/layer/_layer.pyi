@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -101,6 +101,12 @@ def record_dispatch(
     device_only: bool,
     keep: object,
 ) -> Dispatch | Failure: ...
+
+class Runs:
+    _lock: CallLock
+    _generation: int
+    def __init__(self, in_use: DeviceUse, lock: CallLock, works: Sequence[object]) -> None: ...
+    def run(self, timeout: object = None) -> None: ...
 
 class Hold:
     def __init__(self, lock: Lock | CallLock, timeout_s: float, refusal: Callable[[], BaseException] | None = None) -> None: ...

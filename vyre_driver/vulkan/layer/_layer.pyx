@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memmove, memset
 from typing import NamedTuple
 
 cimport cython
+from vyre_driver.process._lock cimport CallLock
 
 
 cdef extern from "<stdbool.h>":
@@ -122,6 +123,7 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_is_lost(vyre_device* device)
     c_bool vyre_is_alive(vyre_device* device)
     VkResult vyre_wait_fence(vyre_device* device, VkFence fence, uint64_t slice_ns)
+    VkResult vyre_finish(vyre_device* device, VkFence* fence, uint64_t slice_ns)
     VkResult vyre_submit_marker(vyre_device* device, VkFence* out)
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
     void vyre_abandon_fence(vyre_device* device, VkFence fence)
@@ -368,5 +370,6 @@ cdef class LayerDevice:
 include "memory_count.pxi"
 include "work.pxi"
 include "transfer.pxi"
+include "runs.pxi"
 include "host_copy.pxi"
 include "host_memory.pxi"

@@ -38,6 +38,7 @@ vyre_device *vyre_find_device(const void *dispatchable) { return vyre_find(vyre_
 
 static void free_device(vyre_device *device) {
   pthread_rwlock_destroy(&device->use_lock);
+  pthread_mutex_destroy(&device->queue_lock);
   pthread_mutex_destroy(&device->fence_lock);
   pthread_mutex_destroy(&device->memory_lock);
   pthread_mutex_destroy(&device->pipeline_lock);
@@ -61,6 +62,7 @@ static vyre_device *new_device(void) {
   }
   atomic_store(&made->references, 1);
   pthread_rwlock_init(&made->use_lock, NULL);
+  pthread_mutex_init(&made->queue_lock, NULL);
   pthread_mutex_init(&made->fence_lock, NULL);
   pthread_mutex_init(&made->memory_lock, NULL);
   pthread_mutex_init(&made->pipeline_lock, NULL);

@@ -218,6 +218,7 @@ struct vyre_device {
 
   _Atomic(VkQueue) queue;                /* the one that kompute has; NULL before it has asked for it */
   uint32_t queue_family;                 /* its; written before it */
+  pthread_mutex_t queue_lock;            /* held while work is handed to it */
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
   uint32_t idle_fence_count;
@@ -323,11 +324,14 @@ void vyre_transfer_close(vyre_device *device);
 
 /* sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
 VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
-/* A fence that is signalled once all work submitted before has ended; NULL: none is pending. The caller holds the GIL, as kompute
-   does when it submits: a queue takes one submission at a time. */
+/* A fence that is signalled once all work submitted before has ended; NULL: none is pending. */
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 /* The same with work of ours, inside vyre_enter; a failure is remembered. */
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out);
+/* As vyre_wait_fence, of work that was submitted; a fence whose work has ended is given back, and *fence is NULL then. */
+VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns);
+/* Submits and finishes in one; a failure that leaves *fence NULL is the submission's. */
+VkResult vyre_run_commands(vyre_device *device, VkCommandBuffer commands, uint64_t slice_ns, VkFence *fence);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
 void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for it; it is given back once it is signalled, */
 void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
@@ -336,7 +340,7 @@ void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns w
 /* sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);
 
-/* sync.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
+/* gil.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
 void *vyre_let_gil_go(void);
 void vyre_take_gil_back(void *state);
 
@@ -371,8 +375,7 @@ const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* wh
 /* Records a dispatch to be submitted again and again; the same barriers as around kompute's. A failure is remembered, and leaves
    *commands NULL. */
 VkResult vyre_record_dispatch(vyre_device *device, const vyre_dispatch *dispatch, bool device_only, VkCommandBuffer *commands);
-/* Records them where *commands is NULL, and submits what is recorded; the caller holds the GIL, as for vyre_submit_marker, and has
-   seen the end of an earlier submission. *out is signalled at the end; a failure leaves it NULL, and *commands to be dropped. */
+/* Records them where *commands is NULL, and submits what is recorded; the caller has seen the end of an earlier submission. *out is signalled at the end; a failure leaves it NULL, and *commands to be dropped. */
 VkResult vyre_transfer(
     vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *commands, VkFence *out);
 void vyre_drop_transfer(vyre_device *device, VkCommandBuffer commands); /* its fence was given back, or there was none */

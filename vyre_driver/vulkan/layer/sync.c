@@ -3,9 +3,6 @@
    kompute creates and destroys a fence for each run, which costs more than the run: fences are recycled. Its wait blocks at once
    and holds the GIL: ours polls for a bounded time first, and when the thread asks for it the wait is answered at once and its
    fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
-#include <Python.h>
-#include <unistd.h>
-
 #include "layer.h"
 
 enum {
@@ -13,6 +10,8 @@ enum {
   VYRE_FENCE_DETACHED = 2,  /* kompute thinks it is done with it; Python waits on it */
   VYRE_FENCE_ABANDONED = 4, /* and Python has stopped waiting */
 };
+
+#define POLLS_A_CLOCK_READ 8
 
 /* Counts the submissions that nobody has seen the end of. */
 static void count_pending(vyre_device *device, uintptr_t before, uintptr_t after) {
@@ -53,17 +52,6 @@ static bool find_fence(vyre_device *device, VkFence fence, uintptr_t *bits) {
   return known;
 }
 
-/* Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
-static void forget_fence(vyre_device *device, VkFence fence, uintptr_t bits) {
-  uintptr_t old = 0, work = 0;
-  if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
-  pthread_mutex_lock(&device->fence_lock);
-  (void)vyre_map_take(&device->fences, VYRE_HANDLE(fence), &old);
-  (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
-  count_pending(device, old, 0);
-  pthread_mutex_unlock(&device->fence_lock);
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
     VkDevice handle, const VkFenceCreateInfo *info, const VkAllocationCallbacks *allocator, VkFence *out) {
   vyre_device *device = vyre_find_device(handle);
@@ -94,17 +82,61 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   return VK_SUCCESS;
 }
 
-static void recycle_fence(vyre_device *device, VkFence fence, const VkAllocationCallbacks *allocator) {
-  bool kept = false;
-  if (device->config.hooks & VYRE_HOOK_FENCES && device->vk.ResetFences(device->handle, 1, &fence) == VK_SUCCESS) {
-    pthread_mutex_lock(&device->fence_lock);
-    if (device->idle_fence_count < VYRE_FENCE_POOL) {
-      device->idle_fences[device->idle_fence_count++] = fence;
-      kept = true;
-    }
-    pthread_mutex_unlock(&device->fence_lock);
+/* Under fence_lock; false: out of memory. */
+static bool note_taken(vyre_device *device, VkFence fence, VkCommandBuffer commands) {
+  uintptr_t work = 0;
+  if (!vyre_map_put(&device->fence_work, VYRE_HANDLE(fence), (uintptr_t)commands)) return false;
+  if (!vyre_map_put(&device->fences, VYRE_HANDLE(fence), VYRE_FENCE_SUBMITTED)) {
+    (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
+    return false;
   }
-  if (!kept) device->vk.DestroyFence(device->handle, fence, allocator);
+  count_pending(device, 0, VYRE_FENCE_SUBMITTED);
+  return true;
+}
+
+/* A fence for work that is about to be submitted, and known to be pending from now on: one lock for all of it. */
+static VkResult take_fence(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+  VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  VkFence fence = VK_NULL_HANDLE;
+  pthread_mutex_lock(&device->fence_lock);
+  if (device->idle_fence_count && note_taken(device, device->idle_fences[device->idle_fence_count - 1], commands)) {
+    fence = device->idle_fences[--device->idle_fence_count];
+  }
+  pthread_mutex_unlock(&device->fence_lock);
+  *out = fence;
+  if (fence) {
+    vyre_count(device, VYRE_FENCES_REUSED, 1);
+    return VK_SUCCESS;
+  }
+  VkResult result = device->vk.CreateFence(device->handle, &info, NULL, out);
+  if (result != VK_SUCCESS) return result;
+  vyre_count(device, VYRE_FENCES_CREATED, 1);
+  pthread_mutex_lock(&device->fence_lock);
+  bool is_known = note_taken(device, *out, commands);
+  pthread_mutex_unlock(&device->fence_lock);
+  if (is_known) return VK_SUCCESS;
+  device->vk.DestroyFence(device->handle, *out, NULL);
+  return VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* Of work that has ended, or never began; inside vyre_enter, which keeps out who would wait for the fence while it is reset. */
+static void give_ended_back(vyre_device *device, VkFence fence) {
+  bool kept = device->config.hooks & VYRE_HOOK_FENCES && device->vk.ResetFences(device->handle, 1, &fence) == VK_SUCCESS;
+  uintptr_t bits = 0, work = 0;
+  pthread_mutex_lock(&device->fence_lock);
+  (void)vyre_map_take(&device->fences, VYRE_HANDLE(fence), &bits);
+  (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
+  count_pending(device, bits, 0);
+  kept = kept && device->idle_fence_count < VYRE_FENCE_POOL;
+  if (kept) device->idle_fences[device->idle_fence_count++] = fence;
+  pthread_mutex_unlock(&device->fence_lock);
+  if (!kept) device->vk.DestroyFence(device->handle, fence, NULL);
+}
+
+/* Inside vyre_enter. Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
+static void end_and_give_back(vyre_device *device, VkFence fence, uintptr_t bits) {
+  if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
+  give_ended_back(device, fence);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_fence(
@@ -112,26 +144,30 @@ static VKAPI_ATTR void VKAPI_CALL destroy_fence(
   vyre_device *device = vyre_find_device(handle);
   uintptr_t bits = 0;
   if (!fence) return;
-  pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits);
-  pthread_mutex_unlock(&device->fence_lock);
-  if (!known) {
+  if (!find_fence(device, fence, &bits)) {
     device->vk.DestroyFence(handle, fence, allocator);
-  } else if (!(bits & VYRE_FENCE_DETACHED)) {
+  } else if (!(bits & VYRE_FENCE_DETACHED) && vyre_enter(device)) {
     /* kompute destroys the fence of a wait that timed out; Vulkan forbids that while the work runs. */
-    forget_fence(device, fence, bits);
-    recycle_fence(device, fence, allocator);
+    end_and_give_back(device, fence, bits);
+    vyre_leave(device);
   }
+}
+
+/* A queue takes one submission at a time, and not every caller holds the GIL. */
+static VkResult submit(vyre_device *device, VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
+  if (atomic_load(&device->lost)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = vyre_injected(VYRE_CALL_SUBMIT);
+  if (result != VK_SUCCESS) return result;
+  pthread_mutex_lock(&device->queue_lock);
+  result = device->vk.QueueSubmit(queue, count, infos, fence);
+  pthread_mutex_unlock(&device->queue_lock);
+  return result;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
     VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
   vyre_device *device = vyre_find_device(queue);
-  VkResult result = VK_ERROR_DEVICE_LOST;
-  if (!atomic_load(&device->lost)) {
-    result = vyre_injected(VYRE_CALL_SUBMIT);
-    if (result == VK_SUCCESS) result = device->vk.QueueSubmit(queue, count, infos, fence);
-  }
+  VkResult result = submit(device, queue, count, infos, fence);
   if (result == VK_SUCCESS && fence) {
     bool single = count == 1 && infos->commandBufferCount == 1;
     note_submitted(device, fence, single ? infos->pCommandBuffers[0] : NULL);
@@ -141,18 +177,18 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
 
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
   VkQueue queue = atomic_load_explicit(&device->queue, memory_order_acquire);
-  VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+  VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
   VkFence fence;
-  VkResult result = create_fence(device->handle, &info, NULL, &fence);
-  if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
-  result = queue_submit(queue, commands ? 1 : 0, commands ? &submit : NULL, fence);
+  VkResult result = take_fence(device, commands, &fence);
   if (result == VK_SUCCESS) {
-    *out = fence;
-  } else {
-    destroy_fence(device->handle, fence, NULL);
+    result = submit(device, queue, commands ? 1 : 0, commands ? &info : NULL, fence);
+    if (result == VK_SUCCESS) {
+      *out = fence;
+    } else {
+      give_ended_back(device, fence);
+    }
   }
-  return result;
+  return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
@@ -166,21 +202,23 @@ VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
 
 static VkResult poll_fence(vyre_device *device, VkFence fence, uint64_t most_ns) {
   uint64_t budget = device->config.hooks & VYRE_HOOK_WAITS ? device->config.poll_ns : 0;
-  if (budget > most_ns) budget = most_ns;
-  uint64_t start = vyre_now_ns();
-  VkResult result;
-  do {
-    result = device->vk.GetFenceStatus(device->handle, fence);
+  budget = budget < most_ns ? budget : most_ns;
+  uint64_t start = 0;
+  for (uint32_t polls = 1;; polls++) {
+    VkResult result = device->vk.GetFenceStatus(device->handle, fence);
+    if (result != VK_NOT_READY || !budget) return result;
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
-  } while (result == VK_NOT_READY && vyre_now_ns() - start < budget);
-  return result;
+    if (polls % POLLS_A_CLOCK_READ) continue; /* the clock takes as long as a poll */
+    uint64_t now = vyre_now_ns();
+    if (!start) start = now;
+    if (now - start >= budget) return result;
+  }
 }
 
-static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
-  uintptr_t bits;
-  if (find_fence(device, fence, &bits) && !(bits & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
+/* Of a fence that was submitted. */
+static VkResult wait_submitted(vyre_device *device, VkFence fence, uint64_t slice_ns) {
   VkResult result = vyre_injected(VYRE_CALL_WAIT);
   if (result == VK_SUCCESS) result = poll_fence(device, fence, slice_ns);
   if (result == VK_SUCCESS) {
@@ -189,8 +227,15 @@ static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns
     vyre_count(device, VYRE_WAITS_BLOCKED, 1);
     result = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, slice_ns);
   }
-  if (result == VK_SUCCESS) change_fence(device, fence, 0, VYRE_FENCE_SUBMITTED);
   return result < 0 ? vyre_record(device, VYRE_CALL_WAIT, result, 0) : result;
+}
+
+static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
+  uintptr_t bits;
+  if (find_fence(device, fence, &bits) && !(bits & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
+  VkResult result = wait_submitted(device, fence, slice_ns);
+  if (result == VK_SUCCESS) change_fence(device, fence, 0, VYRE_FENCE_SUBMITTED);
+  return result;
 }
 
 VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
@@ -200,14 +245,32 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) 
   return result;
 }
 
+static VkResult finish(vyre_device *device, VkFence *fence, uint64_t slice_ns) {
+  VkResult result = wait_submitted(device, *fence, slice_ns);
+  if (result != VK_SUCCESS) return result;
+  give_ended_back(device, *fence);
+  *fence = VK_NULL_HANDLE;
+  return VK_SUCCESS;
+}
+
+VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns) {
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = finish(device, fence, slice_ns);
+  vyre_leave(device);
+  return result;
+}
+
+VkResult vyre_run_commands(vyre_device *device, VkCommandBuffer commands, uint64_t slice_ns, VkFence *fence) {
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = vyre_submit_commands(device, commands, fence);
+  if (result == VK_SUCCESS) result = finish(device, fence, slice_ns);
+  vyre_leave(device);
+  return result;
+}
+
 static void give_back(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
-  pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits);
-  pthread_mutex_unlock(&device->fence_lock);
-  if (!known) return;
-  forget_fence(device, fence, bits);
-  recycle_fence(device, fence, NULL);
+  if (find_fence(device, fence, &bits)) end_and_give_back(device, fence, bits);
 }
 
 void vyre_give_fence_back(vyre_device *device, VkFence fence) {
@@ -279,22 +342,6 @@ VkResult vyre_wait_idle(vyre_device *device) {
   VkResult result = device->vk.DeviceWaitIdle(device->handle);
   vyre_leave(device);
   return result;
-}
-
-void *vyre_let_gil_go(void) { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL; }
-
-static void stay(void *unused) {
-  (void)unused;
-  while (true) pause();
-}
-
-void vyre_take_gil_back(void *state) {
-  if (!state) return;
-  /* Once the interpreter is going, Python ends a daemon thread here, and kompute's and kp's frames would be unwound without the
-     GIL. The thread stays where it is instead, as from Python 3.14 on, and the process ends around it. */
-  pthread_cleanup_push(stay, NULL);
-  PyEval_RestoreThread(state);
-  pthread_cleanup_pop(0);
 }
 
 /* A wait inside kompute's eval(). */

@@ -32,6 +32,7 @@ cdef extern from "layer.h" nogil:
     VkResult vyre_record_dispatch(
         vyre_device* device, const vyre_dispatch* dispatch, c_bool device_only, VkCommandBuffer* commands)
     VkResult vyre_submit_commands(vyre_device* device, VkCommandBuffer commands, VkFence* out)
+    VkResult vyre_run_commands(vyre_device* device, VkCommandBuffer commands, uint64_t slice_ns, VkFence* fence)
     const char* vyre_fault_of(vyre_device* device, const vyre_region* region)
     c_bool vyre_enter(vyre_device* device)
     void vyre_leave(vyre_device* device)
@@ -173,7 +174,7 @@ cdef class Dispatch(Recorded):
     """
 
     def submit(self) -> Failure | None:
-        """Hand it to the device, for which nothing else is submitted meanwhile: the GIL is held. Returns what failed."""
+        """Hand it to the device; returns what failed."""
         cdef vyre_thread* thread = vyre_this_thread()
         cdef vyre_failure before = thread.failure
         cdef VkResult result = VK_ERROR_DEVICE_LOST
@@ -184,6 +185,16 @@ cdef class Dispatch(Recorded):
             vyre_leave(self.owner.device)
         thread.failure = before  # the result tells
         return None if result >= VK_SUCCESS else Failure("submit", result, 0)
+
+    cdef VkResult run(self, uint64_t slice_ns) noexcept:
+        """Submit it, and wait so long at most; a failure with nothing pending is the submission's."""
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef VkResult result
+        with nogil:
+            result = vyre_run_commands(self.owner.device, self.commands, slice_ns, &self.fence)
+        thread.failure = before  # the result tells
+        return result
 
 
 def record_dispatch(
@@ -243,7 +254,7 @@ cdef class Transfer(Recorded):
         self.regions = parsed
 
     def submit(self) -> Failure | None:
-        """Hand it to the device, for which nothing else is submitted meanwhile: the GIL is held. Returns what failed."""
+        """Hand it to the device; returns what failed."""
         cdef vyre_thread* thread = vyre_this_thread()
         cdef vyre_failure before = thread.failure
         cdef VkResult result

@@ -1,7 +1,9 @@
 """Submitted work and the uses of a device; included by _layer.pyx."""
 
-cdef extern from "<unistd.h>" nogil:
-    int getpid()
+cdef extern from "fork_guard.h" nogil:
+    unsigned int vyre_forks()
+
+cdef uint64_t NO_END = 0xFFFFFFFFFFFFFFFF  # of a time-out
 
 
 @cython.no_gc_clear
@@ -30,8 +32,9 @@ cdef class Submitted:
 
         Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
         """
-        cdef bint forever = timeout_ns is None
-        cdef uint64_t left = 0 if forever else timeout_ns
+        return self.wait_ns(NO_END if timeout_ns is None else timeout_ns)
+
+    cdef VkResult wait_ns(self, uint64_t left_ns) except? -1:
         cdef uint64_t slice_ns
         cdef VkResult result
         cdef vyre_thread* thread = vyre_this_thread()
@@ -39,20 +42,14 @@ cdef class Submitted:
         if self.fence == NULL:
             return VK_SUCCESS
         while True:
-            slice_ns = SLICE_NS if forever or left > SLICE_NS else left
+            slice_ns = min(left_ns, SLICE_NS)
             with nogil:
-                result = vyre_wait_fence(self.owner.device, self.fence, slice_ns)
-                if result == VK_SUCCESS:
-                    vyre_give_fence_back(self.owner.device, self.fence)
+                result = vyre_finish(self.owner.device, &self.fence, slice_ns)
             thread.failure = before  # the result tells
-            if result == VK_SUCCESS:
-                self.fence = NULL
-            if result != VK_TIMEOUT:
+            if result != VK_TIMEOUT or left_ns <= SLICE_NS:
                 return result
-            if not forever:
-                if left <= SLICE_NS:
-                    return result
-                left -= SLICE_NS
+            if left_ns != NO_END:
+                left_ns -= SLICE_NS
             PyErr_CheckSignals()
 
 
@@ -133,7 +130,7 @@ cdef class DeviceUse:
 
     cdef object check
     cdef LayerDevice layer
-    cdef int process
+    cdef unsigned int forks  # behind the process that made it
     cdef bint is_made
     cdef vyre_use use
 
@@ -146,29 +143,33 @@ cdef class DeviceUse:
         """``check()`` raises what keeps the device from being used; it has to once the use is ``closed``."""
         self.layer = layer
         self.check = check
-        self.process = getpid()
+        self.forks = vyre_forks()
 
     def __dealloc__(self):
         if self.is_made:
             vyre_use_destroy(&self.use)
 
     def __enter__(self):
+        self.begin()
+
+    cdef int begin(self) except -1:
         cdef bint is_open = vyre_use_begin(&self.use)
         cdef bint is_lost = self.layer is not None and vyre_is_lost(self.layer.device)
-        if is_open and not is_lost and getpid() == self.process:
-            return
+        if is_open and not is_lost and vyre_forks() == self.forks:
+            return 0
         try:
             self.check()
         except BaseException:
             vyre_use_end(&self.use)
             raise
+        return 0
 
     def __exit__(self, kind, error, traceback):
         vyre_use_end(&self.use)
 
     def check_usable(self) -> None:
         """Raise what keeps the device from being used now, as a use of it would."""
-        if self.use.closed or getpid() != self.process or (self.layer is not None and vyre_is_lost(self.layer.device)):
+        if self.use.closed or vyre_forks() != self.forks or (self.layer is not None and vyre_is_lost(self.layer.device)):
             self.check()
 
     @property

@@ -1,0 +1,81 @@
+"""Runs of bound kernels: included by _layer.pyx."""
+
+cdef double MOST_S = 4294967296.0  # 136 years, as for kompute's Deadline
+
+
+@cython.no_gc_clear  # what it refers to refers to none of it; its subclass clears the cycles
+cdef class Runs:
+    """The runs of one recorded work, one at a time. Where nothing is in the way of one, it is a single call of C.
+
+    A subclass has ``_run_after_others(timeout)``, which does any run, ``_raise_result(call, result)``, which raises what a
+    failed VkResult stands for, and ``_passed(timeout)``, which returns the error of a run that did not end in time.
+    """
+
+    cdef DeviceUse in_use
+    cdef Dispatch dispatch
+    cdef readonly CallLock _lock
+    cdef public uint64_t _generation
+
+    def __init__(self, DeviceUse in_use not None, CallLock lock not None, works):
+        self.in_use = in_use
+        self._lock = lock
+        self._generation = 0
+        if len(works) == 1 and type(works[0]) is Dispatch:
+            self.dispatch = works[0]
+
+    def run(self, timeout=None) -> None:
+        """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
+        cdef uint64_t left_ns = NO_END
+        if self.dispatch is None or not is_plain(timeout, &left_ns) or not self.run_alone_ns(left_ns, timeout):
+            self._run_after_others(timeout)
+
+    cdef bint run_alone_ns(self, uint64_t left_ns, timeout) except -1:
+        """Run it, if no thread has the lock and nothing of it is pending; returns whether."""
+        self.in_use.begin()
+        try:
+            if not self._lock.take_now():
+                return False
+            try:
+                if self.dispatch.fence != NULL or self.dispatch.commands == NULL:
+                    return False
+                self.submit_and_wait(left_ns, timeout)
+            finally:
+                self._lock.let_go()
+        finally:
+            vyre_use_end(&self.in_use.use)
+        return True
+
+    cdef int submit_and_wait(self, uint64_t left_ns, timeout) except -1:
+        # Before it is submitted: who asks for an earlier one meanwhile is told that it has ended.
+        self._generation += 1
+        cdef VkResult result = self.dispatch.run(min(left_ns, SLICE_NS))
+        if result == VK_SUCCESS:
+            return 0
+        if self.dispatch.fence == NULL:
+            self._generation -= 1
+            self._raise_result("submit", result)
+        if result == VK_TIMEOUT and left_ns > SLICE_NS:
+            PyErr_CheckSignals()
+            result = self.dispatch.wait_ns(NO_END if left_ns == NO_END else left_ns - SLICE_NS)
+        if result == VK_TIMEOUT:
+            raise self._passed(timeout)
+        if result != VK_SUCCESS:
+            self._raise_result("wait", result)
+        return 0
+
+
+cdef bint is_plain(timeout, uint64_t* ns) except -1:
+    """Whether a time-out is None or a number of seconds that is a float or an int; ``ns`` are its nanoseconds."""
+    cdef double seconds
+    if timeout is None:
+        return True
+    if type(timeout) is float:
+        seconds = timeout
+    elif type(timeout) is int and 0 <= timeout < MOST_S:
+        seconds = timeout
+    else:
+        return False
+    if not 0 <= seconds < MOST_S:  # also what is no number
+        return False
+    ns[0] = <uint64_t> (seconds * 1e9)
+    return True

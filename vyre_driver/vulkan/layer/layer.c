@@ -33,7 +33,6 @@ uint64_t vyre_now_ns(void) {
 }
 
 static vyre_instance *find_instance(const void *dispatchable) { return vyre_find(vyre_instances, dispatchable); }
-
 vyre_device *vyre_find_device(const void *dispatchable) { return vyre_find(vyre_devices, dispatchable); }
 
 static void free_device(vyre_device *device) {

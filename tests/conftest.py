@@ -7,8 +7,8 @@ without the marker the refusal of CPU devices, which is the default, is what tes
 One cache is shared: Mesa's own of compiled shaders, below ours, lasts for the session, or as long as the folder that
 MESA_SHADER_CACHE_DIR names. A test of what a driver does on its very first pipeline is marked ``cold_mesa`` and starts without.
 
-VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, or several with commas) makes a missing prerequisite a
-failure instead of a skip.
+VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, ``cuda``, or several with commas) makes a missing
+prerequisite a failure instead of a skip.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import importlib.util
 import itertools
 import os
 import shutil
@@ -101,6 +102,8 @@ def missing(kind: str) -> str | None:
     """Say what a kind of test lacks on this machine; None when it can run."""
     if kind == "validation":
         return missing_validation()
+    if kind == "cuda":
+        return missing_cuda()
     if kind == "packaging":
         absent = [tool for tool in ("cc", "git", "glslangValidator") if shutil.which(tool) is None]
         return f"not installed: {', '.join(absent)}" if absent else None
@@ -112,6 +115,15 @@ def missing(kind: str) -> str | None:
     except VyreError as error:
         return str(error)
     return None
+
+
+def missing_cuda() -> str | None:
+    """Say what of CUDA or PyTorch is not here."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return str(error)
+    return None if importlib.util.find_spec("torch") else "PyTorch is not installed. Fix: pip install torch."
 
 
 def missing_validation() -> str | None:
@@ -158,7 +170,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for kind in ("device", "packaging", "validation"):
+    for kind in ("device", "packaging", "validation", "cuda"):
         if item.get_closest_marker(kind) is not None:
             reason = missing(kind)
             if reason is not None:

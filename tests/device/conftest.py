@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -144,6 +146,29 @@ def _nothing_fails_any_more() -> Iterator[None]:
     yield
     for call in _layer.CALLS[1:]:
         _layer.inject(call, 0, 0)
+
+
+@pytest.fixture(scope="session")
+def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that does as CUDA's driver does, with lavapipe's memory."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("not installed: cc")
+    library = tmp_path_factory.mktemp("cuda") / "libcuda.so"
+    source = Path(__file__).with_name("children") / "fake_cuda.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(library), str(source)], check=True)
+    return library
+
+
+@pytest.fixture
+def fake_cuda(built_cuda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice) -> Path:
+    """A CUDA of this test's own, whose second GPU is the device: its library."""
+    if physical_device.device_type is not DeviceType.CPU:
+        pytest.skip(f"{physical_device.name!r} is hardware, whose memory only its own CUDA can import")
+    library = Path(shutil.copy(built_cuda, tmp_path / "libcuda.so.1"))
+    monkeypatch.setenv("VYRE_CUDA_LIBRARY", str(library))
+    monkeypatch.setenv("FAKE_CUDA_UUIDS", "07" * 16 + physical_device.device_uuid.hex())
+    return library
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import contextlib
 import copy
 import ctypes
 import gc
-import shutil
-import subprocess
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +18,13 @@ from literals import refusal
 from test_device_array_ends import in_a_fork
 
 from vyre_driver import Driver
-from vyre_driver.errors import CopyNeeded, DeviceOutOfMemory, DispatchFailed, InvalidInput, UnsupportedFeature
-from vyre_driver.vulkan.devices import DeviceType
+from vyre_driver.errors import CopyNeeded, DeviceLost, DeviceOutOfMemory, DispatchFailed, InvalidInput, UnsupportedFeature
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.vulkan.devices import PhysicalDevice
+    from vyre_driver.errors import VyreError
 
 pytestmark = pytest.mark.device
 
@@ -40,28 +37,10 @@ NOTHING = (1, 0, 0, 0)  # contexts retained, contexts current, memory imported, 
 ONE = (1, 0, 1, 1)
 
 
-@pytest.fixture(scope="session")
-def built_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("not installed: cc")
-    library = tmp_path_factory.mktemp("cuda") / "libcuda.so"
-    source = Path(__file__).with_name("children") / "fake_cuda.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(library), str(source)], check=True)
-    return library
-
-
 @pytest.fixture
-def counts(
-    built_cuda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice
-) -> Callable[[], tuple[int, ...]]:
-    """A CUDA of this test's own, whose second GPU is the device; returns what it holds."""
-    if physical_device.device_type is not DeviceType.CPU:
-        pytest.skip(f"{physical_device.name!r} is hardware, whose memory only its own CUDA can import")
-    library = shutil.copy(built_cuda, tmp_path / "libcuda.so.1")
-    monkeypatch.setenv("VYRE_CUDA_LIBRARY", str(library))
-    monkeypatch.setenv("FAKE_CUDA_UUIDS", "07" * 16 + physical_device.device_uuid.hex())
-    loaded, found = ctypes.CDLL(str(library)), (ctypes.c_int * 4)()
+def counts(fake_cuda: Path) -> Callable[[], tuple[int, ...]]:
+    """Return what the CUDA of this test holds."""
+    loaded, found = ctypes.CDLL(str(fake_cuda)), (ctypes.c_int * 4)()
 
     def count() -> tuple[int, ...]:
         gc.collect()
@@ -305,21 +284,35 @@ def test_what_cuda_refuses_is_given_back(
 
 @pytest.mark.usefixtures("_nothing_fails_any_more")
 @pytest.mark.parametrize(
-    ("call", "result"), [("export", -2), ("export", -3), ("allocate", -2), ("create_buffer", -1), ("bind", -2)]
+    ("call", "result", "kind"),
+    [
+        ("export", -2, DeviceOutOfMemory),
+        ("export", -3, DispatchFailed),
+        ("allocate", -2, DeviceOutOfMemory),
+        ("create_buffer", -1, DeviceOutOfMemory),
+        ("bind", -2, DeviceOutOfMemory),
+    ],
 )
 def test_what_vulkan_does_not_export_leaves_nothing(
-    opened: Driver, counts: Callable[[], tuple[int, ...]], call: str, result: int
+    opened: Driver, counts: Callable[[], tuple[int, ...]], call: str, result: int, kind: type[VyreError]
 ) -> None:
     before = files()
     _layer.inject(call, 1, result)
-    kind, _, said = refusal(lambda: opened.empty(4, np.float32, share="cuda"))
+    raised, _, said = refusal(lambda: opened.empty(4, np.float32, share="cuda"))
+    expected = f"{call} failed on {opened.device.name!r} with VkResult {result}"
+    assert (raised, said[: len(expected)]) == (kind, expected)
     layer = opened.context.device.layer
     assert layer is not None
-    live = layer.counters()["memory_live_bytes"]
-    wanted = DispatchFailed if result == -3 else DeviceOutOfMemory
-    expected = f"{call} failed on {opened.device.name!r} with VkResult {result}"
-    assert (kind, said[: len(expected)]) == (wanted, expected)
-    assert (counts(), files(), live) == (NOTHING, before, 0)
+    assert (counts(), files(), layer.counters()["memory_live_bytes"]) == (NOTHING, before, 0)
+    assert opened.zeros(4, np.float32, share="cuda").read().tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.usefixtures("_nothing_fails_any_more", "counts")
+def test_a_device_that_is_lost_in_an_export_stays_lost() -> None:
+    with Driver() as driver:
+        _layer.inject("export", 1, -4)
+        found = [refusal(lambda: driver.empty(4, np.float32, share="cuda"))[0] for _ in range(2)]
+        assert (found, refusal(lambda: driver.empty(4, np.float32))[0]) == ([DeviceLost, DeviceLost], DeviceLost)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -126,7 +126,7 @@ def test_every_call_that_can_fail_fails_with_its_error_and_the_driver_works_on(
 def test_a_device_lost_in_any_call_stays_lost_and_a_new_driver_works(
     run_python: RunChild, children: Path, physical_device: PhysicalDevice
 ) -> None:
-    calls = _layer.CALLS[1:]
+    calls = [call for call in _layer.CALLS[1:] if call != "export"]  # which test_device_cuda.py has
     done = run_python(str(children / "injected.py"), "lost", *calls)
     assert (done.status, done.stderr) == (0, "")
     found = json.loads(done.stdout)

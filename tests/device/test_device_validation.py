@@ -86,6 +86,12 @@ def test_the_validator_is_on_and_reports_nothing(run_python: RunChild, tmp_path:
     assert (done.status, done.stderr, enabled, messages(done)) == (0, "", True, [])
 
 
+@pytest.mark.usefixtures("fake_cuda")
+def test_the_validator_has_nothing_to_say_of_memory_that_is_exported(run_python: RunChild, tmp_path: Path) -> None:
+    done = validated(run_python, tmp_path, "memory_that_cuda_sees")
+    assert (done.status, done.stderr, messages(done)) == (0, "", [])
+
+
 def test_the_validator_reports_a_race_that_we_make(run_python: RunChild, tmp_path: Path) -> None:
     done = validated(run_python, tmp_path, "race")
     kinds = [line.partition("(")[0] for line in messages(done)]

@@ -337,6 +337,19 @@ def interrupted_once_made() -> None:
             check(kernel(X[:count], X[:count], push_constants={**PUSH, "count": count}), 3 * X[:count])
 
 
+def memory_that_cuda_sees() -> None:
+    with Driver() as driver:
+        shared, part = driver.buffer(X, share="cuda"), driver.zeros(3000, np.uint8, share="cuda")
+        capsules = [shared[250:].__dlpack__(), part.__dlpack__(max_version=(1, 0))]
+        y = driver.buffer(X)
+        check(saxpy_of(driver)(y, shared, push_constants=PUSH, out=shared).read(), 3 * X)
+        shared[10:20].fill(1)
+        shared.close()
+        part[1:7] = b"654321"
+        check(part.read()[:8], np.frombuffer(b"\x00654321\x00", np.uint8))
+    del capsules
+
+
 def live_bytes(driver: Driver) -> int:
     assert driver.context.device.layer is not None
     return driver.context.device.layer.counters()["memory_live_bytes"]
@@ -368,7 +381,7 @@ def place_of_buffers() -> tuple[bool, bool]:
 def copy_both_ways() -> None:
     """Let the layer map no device memory: uploads go through staging buffers then, as read-backs do."""
     create = _layer.create_buffer
-    _layer.create_buffer = lambda *given, want_mapping: create(*given, want_mapping=want_mapping and False)
+    _layer.create_buffer = lambda *given, want_mapping, **more: create(*given, want_mapping=want_mapping and False, **more)
 
 
 def main() -> None:

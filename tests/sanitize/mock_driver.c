@@ -1,5 +1,6 @@
 #include "mock_driver.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ typedef struct mock_memory {
   unsigned char *bytes;
   VkDeviceSize size;
   bool mapped;
+  bool exported;
 } mock_memory;
 
 typedef struct mock_buffer {
@@ -348,8 +350,18 @@ static VkResult allocate(VkDevice d, const VkMemoryAllocateInfo *info, const VkA
   mock_memory *made = make(sizeof *made, DEVICE(d));
   made->size = info->allocationSize;
   made->bytes = calloc(1, made->size);
+  for (const VkBaseInStructure *next = info->pNext; next; next = next->pNext) {
+    if (next->sType == VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO) made->exported = true;
+  }
   *out = (VkDeviceMemory)made;
   return VK_SUCCESS;
+}
+
+static VkResult get_memory_fd(VkDevice d, const VkMemoryGetFdInfoKHR *info, int *fd) {
+  (void)d;
+  CHECK(((const mock_memory *)info->memory)->exported, "memory is exported that was not allocated for it");
+  *fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return *fd < 0 ? VK_ERROR_TOO_MANY_OBJECTS : VK_SUCCESS;
 }
 
 static void free_memory(VkDevice d, VkDeviceMemory memory, const VkAllocationCallbacks *a) {
@@ -627,6 +639,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(DeviceWaitIdle, device_wait_idle)
   NAMED(AllocateMemory, allocate)
   NAMED(FreeMemory, free_memory)
+  NAMED(GetMemoryFdKHR, get_memory_fd)
   NAMED(MapMemory, map_memory)
   NAMED(UnmapMemory, unmap_memory)
   NAMED(CreateBuffer, create_buffer)

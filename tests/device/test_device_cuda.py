@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import dataclasses
 import gc
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from dlpack_consumer import Taken
-from kernels import STEP, glsl
+from kernels import STEP, Spin, glsl
 from literals import refusal
 from test_device_array_ends import in_a_fork
 
@@ -132,6 +133,18 @@ def test_the_cpu_and_copies_are_served_as_ever(place: tuple[Driver, bool, bool])
     ]
 
 
+@pytest.mark.usefixtures("counts")
+def test_a_capsule_comes_when_the_work_before_has_ended(opened: Driver) -> None:
+    spin, shared = Spin(opened, 0.1), opened.zeros(4, np.uint32, share="cuda")
+    ended = np.from_dlpack(spin.ended)
+    before = int(ended[0])
+    future = spin.bound.submit()
+    taken = Taken(shared.__dlpack__(stream=1))
+    assert int(ended[0]) - before == spin.groups
+    future.result()
+    taken.let_go()
+
+
 def test_what_cuda_was_given_outlives_buffer_and_driver(counts: Callable[[], tuple[int, ...]]) -> None:
     before = files()
     driver = Driver()
@@ -247,6 +260,17 @@ def test_where_cuda_cannot_see_the_memory_that_is_said_at_once(
 
 
 @pytest.mark.usefixtures("counts")
+def test_a_device_that_does_not_export_memory_shares_none(opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = dataclasses.replace(opened.device, extensions=opened.device.extensions - {"VK_KHR_external_memory_fd"})
+    monkeypatch.setattr(opened.context.device, "physical", without)
+    assert refusal(lambda: opened.empty(4, np.float32, share="cuda")) == (
+        UnsupportedFeature,
+        1002,
+        f"share='cuda' needs VK_KHR_external_memory_fd, and {opened.device.name!r} does not have it. Fix: leave share out.",
+    )
+
+
+@pytest.mark.usefixtures("counts")
 def test_nothing_but_cuda_is_shared_with(opened: Driver) -> None:
     assert refusal(lambda: opened.empty(4, np.float32, share="hip")) == (
         InvalidInput,
@@ -265,7 +289,7 @@ def test_what_cuda_refuses_is_given_back(
         monkeypatch.setenv("FAKE_CUDA_FAILS", f"{call}={result}")
         found.append(refusal(lambda: opened.empty(4, np.float32, share="cuda")))
     monkeypatch.delenv("FAKE_CUDA_FAILS")
-    what = "CUDA cannot take the 16 bytes of a buffer of 16 bytes"
+    what = "CUDA cannot take the 16 bytes of a buffer"
     assert found == [
         (
             DeviceOutOfMemory,

@@ -109,8 +109,8 @@ class Gpu:
         self._calls = tuple([library.address(name) for name in names])
         library.call("cuDevicePrimaryCtxRetain", byref(self.context), _device(library, ordinal))
 
-    def import_memory(self, exported: ExportedMemory, byte_len: int, reservation: Reservation) -> CudaMemory:
-        """Return the first bytes of what Vulkan exported, mapped for CUDA; they hold the reservation.
+    def import_memory(self, exported: ExportedMemory, reservation: Reservation) -> CudaMemory:
+        """Return what Vulkan exported, mapped for CUDA; it holds the reservation.
 
         Raises
         ------
@@ -122,17 +122,17 @@ class Gpu:
         try:
             self.library.call("cuCtxPushCurrent_v2", self.context)
             try:
-                return CudaMemory(*self._import(exported, byte_len), self.context.value or 0, self._calls, reservation)
+                return CudaMemory(*self._import(exported), self.context.value or 0, self._calls, reservation)
             finally:
                 self.library.call("cuCtxPopCurrent_v2", byref(c_void_p()))
         except _CudaFailure as failure:
-            what = f"CUDA cannot take the {exported.byte_len} bytes of a buffer of {byte_len} bytes ({failure})"
+            what = f"CUDA cannot take the {exported.byte_len} bytes of a buffer ({failure})"
             if failure.result == _CUDA_ERROR_OUT_OF_MEMORY:
                 fix = "free buffers, and what other libraries keep on the GPU"
                 raise DeviceOutOfMemory(what, fix=fix, requested_bytes=exported.byte_len) from failure
             raise DispatchFailed(what, fix="update the GPU's driver, or leave share out", result=failure.result) from failure
 
-    def _import(self, exported: ExportedMemory, byte_len: int) -> tuple[int, int]:
+    def _import(self, exported: ExportedMemory) -> tuple[int, int]:
         handle, address = c_void_p(), c_ulonglong()
         fd = exported.take()
         memory = _MemoryDesc(_OPAQUE_FD, _Handle(fd=fd), exported.byte_len, _DEDICATED)
@@ -142,7 +142,7 @@ class Gpu:
             os.close(fd)  # CUDA's own only once it is imported
             raise
         try:
-            mapped = _BufferDesc(0, byte_len, 0)
+            mapped = _BufferDesc(0, exported.byte_len, 0)
             self.library.call("cuExternalMemoryGetMappedBuffer", byref(address), handle, byref(mapped))
         except _CudaFailure:
             self.library.call("cuDestroyExternalMemory", handle)

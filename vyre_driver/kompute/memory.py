@@ -92,7 +92,7 @@ class TensorBuffer:
                 ),
             )
             if gpu is not None and exported is not None:
-                self.cuda = gpu.import_memory(exported, byte_len, self._reservation)
+                self.cuda = gpu.import_memory(exported, self._reservation)
         except BaseException:
             self.tensor = None
             del self._reservation  # the error's traceback would keep it

@@ -127,7 +127,7 @@ int cuExternalMemoryGetMappedBuffer(unsigned long long *address, void *external,
   memory *found = external;
   IN_CONTEXT;
   CALL("cuExternalMemoryGetMappedBuffer");
-  CHECK(desc->offset == 0 && desc->flags == 0 && are_zero(desc->reserved) && desc->size && desc->size <= found->size, 1);
+  CHECK(desc->offset == 0 && desc->flags == 0 && are_zero(desc->reserved) && desc->size == found->size, 1);
   *address = (unsigned long long)(found->base + ((const size_t *)found->base)[1]);
   mapped++;
   return 0;

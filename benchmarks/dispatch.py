@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import numpy as np
 
 from benchmarks.plain_kompute import plain_kompute
 from benchmarks.timing import Row, interleave, parser, print_rows, time_call
-from vyre_driver import Driver, SpirvModule
+from vyre_driver import Driver, SpirvModule, _fast, get_include
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,39 @@ class Torch:
 
     def _read(self) -> str:
         return self._process.stdout.readline().strip() if self._process.stdout else ""
+
+
+class FromC:
+    """``from_c.c``, compiled here and called without the interpreter's lock: a bound kernel run through the C table."""
+
+    def __init__(self, bound: object, repeats: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        library = Path(self._folder.name) / "from_c.so"
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        command = [
+            "-O2",
+            "-shared",
+            "-fPIC",
+            f"-I{get_include()}",
+            str(Path(__file__).with_name("from_c.c")),
+            "-o",
+            str(library),
+        ]
+        self.is_there = compiler is not None and not subprocess.call([compiler, *command], stderr=subprocess.DEVNULL)
+        if self.is_there:
+            pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+            pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+            self._table = ctypes.c_void_p(pointer_of(vars(_fast)["_C_API"], b"vyre_driver._fast._C_API"))
+            self._call = ctypes.CDLL(str(library)).run_from_c
+            self._call.restype = ctypes.c_double
+            self._arguments = ctypes.py_object(bound), ctypes.c_int(repeats)
+
+    def measure(self) -> float:
+        """Return the median microseconds of a run."""
+        took = float(self._call(self._table, *self._arguments))
+        if took < 0:
+            raise AssertionError("the bound kernel cannot be run from C")
+        return took
 
 
 class BareVulkan:
@@ -178,8 +212,10 @@ def cases(driver: Driver, module: SpirvModule, raw: Raw, repeats: int) -> dict[s
     def time_ours(call: Callable[[], object], divide_by: int = 1, times: int = repeats) -> Callable[[], float]:
         return lambda: time_call(call, times, divide_by)
 
+    from_c = FromC(bound, repeats)
+    resident = {"ours": time_ours(bound.run), "kp": time_ours(replay.eval)}
     return {
-        "resident dispatch": {"ours": time_ours(bound.run), "kp": time_ours(replay.eval)},
+        "resident dispatch": resident | ({"ours from C": from_c.measure} if from_c.is_there else {}),
         "256 B up, dispatch, 256 B down": {
             "ours": time_ours(lambda: kernel(host_x, host_y, workgroups=(1,))),
             "kp": time_ours(raw_round_trip),

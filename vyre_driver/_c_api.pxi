@@ -79,6 +79,35 @@ cdef void api_cache_close(vyre_cache* cache) noexcept with gil:
     Py_XDECREF(<PyObject*> <void*> cache)
 
 
+cdef extern from "bound_calls.h" nogil:
+    # A handle is made by the extension that knows Vulkan, and brings its functions along: none of it is loaded for this table.
+    void vyre_bound_own(vyre_bound_kernel* kernel, void* owner)
+    void* vyre_bound_owner(const vyre_bound_kernel* kernel)
+    vyre_bound_status vyre_bound_run(vyre_bound_kernel* kernel, uint64_t timeout_ns)
+    vyre_bound_status vyre_bound_submit(vyre_bound_kernel* kernel)
+    vyre_bound_status vyre_bound_wait(vyre_bound_kernel* kernel, uint64_t timeout_ns)
+    vyre_bound_status vyre_bound_poll(vyre_bound_kernel* kernel)
+    size_t vyre_bound_counts(const vyre_bound_kernel* kernel, uint64_t* counts, size_t count)
+
+
+cdef vyre_bound_kernel* api_bound_take(void* kernel, char* reason) noexcept with gil:
+    cdef vyre_bound_kernel* handle
+    try:
+        taken = embedding().take_bound(None if kernel == NULL else <object> kernel)
+        handle = <vyre_bound_kernel*> PyCapsule_GetPointer(taken.handle, NULL)
+        Py_INCREF(taken)
+        vyre_bound_own(handle, <void*> taken)
+        return handle
+    except BaseException as error:
+        refuse(reason, error)
+        return NULL
+
+
+cdef void api_bound_drop(vyre_bound_kernel* kernel) noexcept with gil:
+    if kernel != NULL:
+        Py_XDECREF(<PyObject*> vyre_bound_owner(kernel))
+
+
 cdef vyre_driver_api API
 API.abi_version = VYRE_DRIVER_ABI_VERSION
 API.struct_size = sizeof(vyre_driver_api)
@@ -93,5 +122,12 @@ API.cache_open = api_cache_open
 API.cache_lookup = api_cache_lookup
 API.cache_release = api_cache_release
 API.cache_close = api_cache_close
+API.bound_take = api_bound_take
+API.bound_drop = api_bound_drop
+API.bound_run = vyre_bound_run
+API.bound_submit = vyre_bound_submit
+API.bound_wait = vyre_bound_wait
+API.bound_poll = vyre_bound_poll
+API.device_counts = vyre_bound_counts
 
 _C_API = PyCapsule_New(<void*> &API, VYRE_DRIVER_CAPSULE, NULL)

@@ -102,6 +102,18 @@ cdef extern from "vyre_driver.h" nogil:
         void* owner
         char reason[256]
 
+    ctypedef enum vyre_bound_status:
+        VYRE_BOUND_SUCCESS
+        VYRE_BOUND_RUNNING
+        VYRE_BOUND_TIMED_OUT
+        VYRE_BOUND_FAILED
+        VYRE_BOUND_DEVICE_LOST
+        VYRE_BOUND_CLOSED
+        VYRE_BOUND_FORKED
+
+    ctypedef struct vyre_bound_kernel:
+        pass
+
     ctypedef struct vyre_driver_api:
         uint32_t abi_version
         uint32_t struct_size
@@ -118,6 +130,13 @@ cdef extern from "vyre_driver.h" nogil:
         vyre_cache_verdict (*cache_lookup)(vyre_cache*, const uint8_t*, size_t, vyre_cache_entry*) noexcept
         void (*cache_release)(vyre_cache_entry*) noexcept
         void (*cache_close)(vyre_cache*) noexcept
+        vyre_bound_kernel* (*bound_take)(void*, char*) noexcept
+        void (*bound_drop)(vyre_bound_kernel*) noexcept
+        vyre_bound_status (*bound_run)(vyre_bound_kernel*, uint64_t) noexcept
+        vyre_bound_status (*bound_submit)(vyre_bound_kernel*) noexcept
+        vyre_bound_status (*bound_wait)(vyre_bound_kernel*, uint64_t) noexcept
+        vyre_bound_status (*bound_poll)(vyre_bound_kernel*) noexcept
+        size_t (*device_counts)(const vyre_bound_kernel*, uint64_t*, size_t) noexcept
 
 
 cdef enum vyre_spirv_fault:

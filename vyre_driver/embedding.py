@@ -58,6 +58,13 @@ def open_cache(directory: str | None) -> DiskPipelineCache:
     return DiskPipelineCache.from_settings(directory)
 
 
+def take_bound(kernel: object) -> object:
+    """Return the handle of a BoundKernel for C code; raises as ``take_for_c``."""
+    from vyre_driver.runtime.bound import take_for_c  # late: keys and the cache need no Vulkan
+
+    return take_for_c(kernel)
+
+
 def look_up(cache: DiskPipelineCache, manifest: bytes) -> tuple[int, bytes, bytes, str]:
     """Return the verdict's number, SPIR-V and native blob of a manifest's entry (empty for a miss), and why it is a miss.
 

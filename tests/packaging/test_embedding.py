@@ -104,7 +104,7 @@ except ImportError as error:
     print(error)
 """
     done = embedded("embed_c", code)
-    built_for = 2 * 4 + 11 * ctypes.sizeof(ctypes.c_void_p)
+    built_for = 2 * 4 + 18 * ctypes.sizeof(ctypes.c_void_p)
     wanted = (
         f"vyre_driver has C table {version} of {size} bytes, and this extension was built for table 1 of {built_for} bytes. "
         "Fix: install the vyre_driver that it was built with, or build it anew.\n"

@@ -57,7 +57,8 @@ INTERPRETER = "_PyEval_EvalFrameDefault"
 def build(name: str, folder: Path) -> Path:
     """Compile layer, mock driver and harness."""
     program = folder / name.replace(" ", "_")
-    include = (f"-I{VULKAN}", f"-I{VULKAN / 'layer'}", f"-I{sysconfig.get_path('include')}")
+    headers = (VULKAN, VULKAN / "layer", VULKAN.parent / "include")
+    include = (*(f"-I{folder}" for folder in headers), f"-I{sysconfig.get_path('include')}")
     subprocess.run(
         [str(shutil.which("cc")), *FLAGS, *BUILDS[name], *include, *map(str, SOURCES), "-o", str(program)], check=True
     )

@@ -98,6 +98,13 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("cache_lookup", c_int, (c_void_p, c_void_p, c_size_t, POINTER(CacheEntry))),
     ("cache_release", None, (POINTER(CacheEntry),)),
     ("cache_close", None, (c_void_p,)),
+    ("bound_take", c_void_p, (ctypes.py_object, c_void_p)),
+    ("bound_drop", None, (c_void_p,)),
+    ("bound_run", c_int, (c_void_p, c_uint64)),
+    ("bound_submit", c_int, (c_void_p,)),
+    ("bound_wait", c_int, (c_void_p, c_uint64)),
+    ("bound_poll", c_int, (c_void_p,)),
+    ("device_counts", c_size_t, (c_void_p, POINTER(c_uint64), c_size_t)),
 )
 
 

@@ -1,6 +1,6 @@
 /*
- * vyre_driver from C: keys, binding plans and the pipeline cache, as a table of functions that an extension module imports
- * once. C11 and C++11. Compile with -I of `python -m vyre_driver --includes`; nothing is linked.
+ * vyre_driver from C: keys, binding plans, the pipeline cache and runs of bound kernels, as a table of functions that an extension
+ * module imports once. C11 and C++11. Compile with -I of `python -m vyre_driver --includes`; nothing is linked.
  *
  *     static const vyre_driver_api *vyre;
  *     ... in the module's init function, with the GIL held:
@@ -154,6 +154,47 @@ typedef struct vyre_cache_entry {
     char reason[256]; /* of a miss or failure, cut to fit, NUL at its end; empty for a hit */
 } vyre_cache_entry;
 
+/* A BoundKernel as C code has it; release it with bound_drop. */
+typedef struct vyre_bound_kernel vyre_bound_kernel;
+
+/* How long bound_run and bound_wait wait that shall wait for ever, in ns. */
+#define VYRE_NO_TIME_OUT UINT64_MAX
+
+/* What the functions of a bound kernel say; below 0 the work does not run, or how it ended is not known. */
+typedef enum vyre_bound_status {
+    VYRE_BOUND_SUCCESS = 0,      /* done; of a submission: handed over */
+    VYRE_BOUND_RUNNING = 1,      /* an earlier submission has not ended, or another thread is in a call of this handle */
+    VYRE_BOUND_TIMED_OUT = 2,    /* it did not end in time, and goes on */
+    VYRE_BOUND_FAILED = -1,      /* the device takes no work, such as for want of memory */
+    VYRE_BOUND_DEVICE_LOST = -2, /* it stays lost */
+    VYRE_BOUND_CLOSED = -3,      /* the driver is closed; all work ended before */
+    VYRE_BOUND_FORKED = -4       /* this process was forked from the one that took the handle */
+} vyre_bound_status;
+
+/* What device_counts counts, by place, since the device was opened; what is no number of bytes or of now only grows. */
+typedef enum vyre_device_count {
+    VYRE_COUNT_FENCES_CREATED = 0,
+    VYRE_COUNT_FENCES_REUSED = 1,
+    VYRE_COUNT_WAITS_POLLED = 2,
+    VYRE_COUNT_WAITS_BLOCKED = 3,
+    VYRE_COUNT_MEMORY_ALLOCATED = 4,
+    VYRE_COUNT_MEMORY_REUSED = 5,
+    VYRE_COUNT_MEMORY_LIVE_BYTES = 6, /* device memory in use */
+    VYRE_COUNT_MEMORY_CACHED_BYTES = 7, /* kept to be used again */
+    VYRE_COUNT_MEMORY_PEAK_BYTES = 8, /* the most that was ever in use */
+    VYRE_COUNT_MEMORY_FLUSHES = 9,
+    VYRE_COUNT_BARRIERS_ADDED = 10,
+    VYRE_COUNT_PIPELINES_CREATED = 11,
+    VYRE_COUNT_PIPELINES_SHARED = 12,
+    VYRE_COUNT_BLOBS_GIVEN = 13,
+    VYRE_COUNT_BLOBS_TAKEN = 14,
+    VYRE_COUNT_FEATURES_ENABLED = 15,
+    VYRE_COUNT_WORK_PENDING = 16, /* submissions not seen to end */
+    VYRE_COUNT_FAILURES_RECORDED = 17,
+    VYRE_COUNT_COMMAND_POOLS_CREATED = 18,
+    VYRE_COUNT_COMMAND_POOLS_REUSED = 19
+} vyre_device_count;
+
 typedef struct vyre_driver_api {
     uint32_t abi_version;
     uint32_t struct_size; /* of this table as it was built; more than sizeof(vyre_driver_api) when it has grown since */
@@ -203,6 +244,39 @@ typedef struct vyre_driver_api {
 
     /* Gives a cache back; its entries stay. NULL is fine. Takes the GIL. */
     void (*cache_close)(vyre_cache *cache);
+
+    /* Takes a BoundKernel (its PyObject *) to be run without Python. The handle is a recording of its own, with the push
+     * constants that the kernel has now, and keeps what it needs: buffers and pipeline stay until bound_drop, whatever happens
+     * to the Python objects; the device is the driver's to close. Its runs are none of the driver's events. Returns NULL where
+     * it cannot be run from C, with the reason in `reason` (256 characters, or NULL). Takes the GIL. */
+    vyre_bound_kernel *(*bound_take)(void *kernel, char *reason);
+
+    /* Gives a handle back, once its work has ended; no thread is in a call of it. NULL is fine. Takes the GIL, and lets others
+     * have it while it waits. */
+    void (*bound_drop)(vyre_bound_kernel *kernel);
+
+    /* What follows is safe from any number of threads at once, of one handle too, and while the driver is closed, which waits
+     * for calls that have begun. Submissions of all handles and of Python take effect one after the other, in the order in which
+     * they are handed over. A thread that holds the GIL keeps it.
+     *
+     * Submits and waits until it has ended, `timeout_ns` in all (VYRE_NO_TIME_OUT: for ever), also for the earlier submission
+     * of this handle and for runs of it in other threads, which come first in no certain order. VYRE_BOUND_RUNNING: those did
+     * not end in time, and nothing was submitted. No GIL. */
+    vyre_bound_status (*bound_run)(vyre_bound_kernel *kernel, uint64_t timeout_ns);
+
+    /* Submits and returns at once. A handle has one submission under way: VYRE_BOUND_RUNNING until that has ended, and nothing
+     * is submitted; take more handles of the kernel to have more under way. No GIL. */
+    vyre_bound_status (*bound_submit)(vyre_bound_kernel *kernel);
+
+    /* Waits until the handle's submission has ended, `timeout_ns` at most; where there is none, returns at once. No GIL. */
+    vyre_bound_status (*bound_wait)(vyre_bound_kernel *kernel, uint64_t timeout_ns);
+
+    /* Says whether the handle's submission has ended, without waiting: VYRE_BOUND_RUNNING if not. No GIL. */
+    vyre_bound_status (*bound_poll)(vyre_bound_kernel *kernel);
+
+    /* Writes the counts of the kernel's device into the first `count` places of `counts` (vyre_device_count), 0 into those that
+     * there are not; returns how many there are. Also of a device that is closed. Cannot fail. No GIL. */
+    size_t (*device_counts)(const vyre_bound_kernel *kernel, uint64_t *counts, size_t count);
 } vyre_driver_api;
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError
+from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError, UnsupportedFeature
 from vyre_driver.kompute.deadline import NS_PER_S, Deadline
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.process.call_lock import call_lock
@@ -303,6 +303,30 @@ def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ..
     if device.layer is not None and "barriers" in device.hooks:
         return Submission(device, (pipeline.recorded(device.layer, push_words),), pipeline)
     return record(device, [[pipeline.dispatch(push_words)]], pipeline, device_only=not device.shares_memory)
+
+
+def record_for_c(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> _layer.Taken:
+    """Return a recording of its own of one pipeline, for C code to run without the GIL.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the layer does not record single dispatches: it is off, or its hook for barriers is.
+    DispatchFailed
+        If it cannot be recorded, or the device is closed; DeviceLost, ForkError.
+    """
+    device = pipeline.device
+    device.check_usable()
+    if device.layer is None or "barriers" not in device.hooks:
+        raise UnsupportedFeature(
+            f"on {device.physical.name!r} no kernel can be run from C: the layer does not record its dispatches",
+            fix="let the layer and its barriers hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF)",
+            feature="bound_take",
+        )
+    dispatch = None if isinstance(pipeline, NoDispatch) else pipeline.recorded(device.layer, push_words)
+    taken = _layer.Taken(device.layer, device.in_use, dispatch, pipeline)
+    device.keep_holder(taken)
+    return taken
 
 
 def record_in_order(dispatches: Sequence[BoundKernel], pushed: Sequence[tuple[int, ...]], *, timed: bool = False) -> Submission:

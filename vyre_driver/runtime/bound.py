@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.binding.push_constants import repacked_push_constants
 from vyre_driver.display.line import one_line
-from vyre_driver.kompute.submission import record_alone
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.submission import record_alone, record_for_c
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.submission import NoDispatch, Span
     from vyre_driver.lowering.source import KernelSource
     from vyre_driver.telemetry.events import Events
+    from vyre_driver.vulkan.layer._layer import Taken
 
 _MAX_RECENT = 32
 
@@ -165,6 +167,26 @@ class BoundKernel:
             raise
         observed.replays.handed_over()
         return future
+
+
+def take_for_c(kernel: object) -> Taken:
+    """Return the handle of a BoundKernel for C code, which is a recording of its own with the values that the kernel has now.
+
+    Raises
+    ------
+    InvalidInput
+        If it is something else.
+    UnsupportedFeature
+        If the layer does not record single dispatches.
+    DispatchFailed
+        If it cannot be recorded, or the driver is closed; DeviceLost, ForkError.
+    """
+    if not isinstance(kernel, BoundKernel):
+        raise InvalidInput(
+            f"what is to be run from C is of type {type(kernel).__name__}, not a BoundKernel",
+            fix="pass what kernel.bind() gave",
+        )
+    return record_for_c(kernel.pipeline, kernel.push_words)
 
 
 class RecentBindings:

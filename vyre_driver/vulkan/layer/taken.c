@@ -165,7 +165,8 @@ bool vyre_taken_init(vyre_taken *taken, vyre_device *device, vyre_use *use, VkCo
 }
 
 void vyre_taken_end(vyre_taken *taken) {
-  if (taken->fence && vyre_forks() == taken->forks) vyre_give_fence_back(taken->device, taken->fence);
+  if (vyre_forks() != taken->forks) return; /* threads that wait for their turn did not come along, and destroying waits for them */
+  if (taken->fence) vyre_give_fence_back(taken->device, taken->fence);
   (void)pthread_cond_destroy(&taken->freed);
   (void)pthread_mutex_destroy(&taken->lock);
 }

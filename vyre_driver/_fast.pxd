@@ -117,26 +117,26 @@ cdef extern from "vyre_driver.h" nogil:
     ctypedef struct vyre_driver_api:
         uint32_t abi_version
         uint32_t struct_size
-        uint64_t (*spec_map_hash)(const vyre_spec_entry*, size_t) noexcept
-        void (*autotune_key)(const vyre_spec_cache_key*, char*) noexcept
-        void (*hex)(const uint8_t*, size_t, char*) noexcept
-        void (*shard_path)(const uint8_t*, char*) noexcept
+        uint64_t (*spec_map_hash)(const vyre_spec_entry*, size_t) noexcept nogil
+        void (*autotune_key)(const vyre_spec_cache_key*, char*) noexcept nogil
+        void (*hex)(const uint8_t*, size_t, char*) noexcept nogil
+        void (*shard_path)(const uint8_t*, char*) noexcept nogil
         vyre_plan_status (*plan_build)(
-            const vyre_buffer_decl*, size_t, const uint64_t*, size_t, vyre_binding*, size_t*) noexcept
+            const vyre_buffer_decl*, size_t, const uint64_t*, size_t, vyre_binding*, size_t*) noexcept nogil
         vyre_lengths_status (*validate_lengths)(
-            const vyre_binding*, size_t, const uint64_t*, size_t, vyre_lengths_fault*) noexcept
-        int (*pipeline_key)(const uint8_t*, size_t, uint8_t*) noexcept
-        vyre_cache* (*cache_open)(const char*, char*) noexcept
-        vyre_cache_verdict (*cache_lookup)(vyre_cache*, const uint8_t*, size_t, vyre_cache_entry*) noexcept
-        void (*cache_release)(vyre_cache_entry*) noexcept
-        void (*cache_close)(vyre_cache*) noexcept
-        vyre_bound_kernel* (*bound_take)(void*, char*) noexcept
-        void (*bound_drop)(vyre_bound_kernel*) noexcept
-        vyre_bound_status (*bound_run)(vyre_bound_kernel*, uint64_t) noexcept
-        vyre_bound_status (*bound_submit)(vyre_bound_kernel*) noexcept
-        vyre_bound_status (*bound_wait)(vyre_bound_kernel*, uint64_t) noexcept
-        vyre_bound_status (*bound_poll)(vyre_bound_kernel*) noexcept
-        size_t (*device_counts)(const vyre_bound_kernel*, uint64_t*, size_t) noexcept
+            const vyre_binding*, size_t, const uint64_t*, size_t, vyre_lengths_fault*) noexcept nogil
+        int (*pipeline_key)(const uint8_t*, size_t, uint8_t*) noexcept nogil
+        vyre_cache* (*cache_open)(const char*, char*) noexcept nogil
+        vyre_cache_verdict (*cache_lookup)(vyre_cache*, const uint8_t*, size_t, vyre_cache_entry*) noexcept nogil
+        void (*cache_release)(vyre_cache_entry*) noexcept nogil
+        void (*cache_close)(vyre_cache*) noexcept nogil
+        vyre_bound_kernel* (*bound_take)(void*, char*) noexcept nogil
+        void (*bound_drop)(vyre_bound_kernel*) noexcept nogil
+        vyre_bound_status (*bound_run)(vyre_bound_kernel*, uint64_t) noexcept nogil
+        vyre_bound_status (*bound_submit)(vyre_bound_kernel*) noexcept nogil
+        vyre_bound_status (*bound_wait)(vyre_bound_kernel*, uint64_t) noexcept nogil
+        vyre_bound_status (*bound_poll)(vyre_bound_kernel*) noexcept nogil
+        size_t (*device_counts)(const vyre_bound_kernel*, uint64_t*, size_t) noexcept nogil
 
 
 cdef enum vyre_spirv_fault:

@@ -119,6 +119,14 @@ def test_a_cython_extension_names_a_sweep_as_python_does(embedded: Embedded) -> 
 
 
 @pytest.mark.parametrize("example", ["embed_c", "embed_cython"])
+def test_an_extension_is_told_why_something_cannot_be_run(embedded: Embedded, example: str) -> None:
+    code = f"import {example}\ntry:\n    {example}.run_bound(7, 1)\nexcept ValueError as error:\n    print(error)"
+    done = embedded(example, code)
+    refusal = "the kernel cannot be run from C: InvalidInput: what is to be run from C is of type int, not a BoundKernel. "
+    assert (done.stdout, done.stderr) == (f"{refusal}Fix: pass what kernel.bind() gave.\n", "")
+
+
+@pytest.mark.parametrize("example", ["embed_c", "embed_cython"])
 def test_a_build_where_the_package_is_not_installed_says_so(
     example: str, checkout: Path, build_tools: Path, tmp_path: Path
 ) -> None:

@@ -179,9 +179,9 @@ typedef enum vyre_device_count {
     VYRE_COUNT_WAITS_BLOCKED = 3,
     VYRE_COUNT_MEMORY_ALLOCATED = 4,
     VYRE_COUNT_MEMORY_REUSED = 5,
-    VYRE_COUNT_MEMORY_LIVE_BYTES = 6, /* device memory in use */
+    VYRE_COUNT_MEMORY_LIVE_BYTES = 6,   /* device memory in use */
     VYRE_COUNT_MEMORY_CACHED_BYTES = 7, /* kept to be used again */
-    VYRE_COUNT_MEMORY_PEAK_BYTES = 8, /* the most that was ever in use */
+    VYRE_COUNT_MEMORY_PEAK_BYTES = 8,   /* the most that was ever in use */
     VYRE_COUNT_MEMORY_FLUSHES = 9,
     VYRE_COUNT_BARRIERS_ADDED = 10,
     VYRE_COUNT_PIPELINES_CREATED = 11,
@@ -189,7 +189,7 @@ typedef enum vyre_device_count {
     VYRE_COUNT_BLOBS_GIVEN = 13,
     VYRE_COUNT_BLOBS_TAKEN = 14,
     VYRE_COUNT_FEATURES_ENABLED = 15,
-    VYRE_COUNT_WORK_PENDING = 16, /* submissions not seen to end */
+    VYRE_COUNT_WORK_PENDING = 16,       /* submissions not seen to end */
     VYRE_COUNT_FAILURES_RECORDED = 17,
     VYRE_COUNT_COMMAND_POOLS_CREATED = 18,
     VYRE_COUNT_COMMAND_POOLS_REUSED = 19

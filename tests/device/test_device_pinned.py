@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -18,11 +19,14 @@ from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed, Di
 from vyre_driver.kompute import memory as memory_module
 from vyre_driver.kompute import pinned as pinned_module
 from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.pipeline import RecordedDispatch
+from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conftest import RunChild
     from numpy.typing import NDArray
 
 pytestmark = pytest.mark.device
@@ -155,6 +159,27 @@ def test_after_a_time_out_a_pinned_copy_is_finished_by_the_next(place: tuple[Dri
     assert ((target == source).all(), running.done()) == (True, True)
 
 
+@pytest.mark.parametrize("place", APART, indirect=True)
+def test_an_upload_that_an_interrupt_left_behind_does_not_overwrite_the_next_call(
+    place: tuple[Driver, bool, bool], spin: Spin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = place[0]
+    saxpy = functools.partial(driver.compile(shipped_module("saxpy")), alpha=1.0, count=COUNT)
+    x, ones = counting(driver), np.ones(COUNT, np.float32)
+    saxpy(x, x)
+    running = spin.bound.submit()  # nothing is uploaded before it has ended
+    with monkeypatch.context() as pressed:
+        pressed.setattr(RecordedDispatch, "_submission", press_ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            saxpy(x, x)
+    assert not running.done()
+    assert (saxpy(ones, ones) == 2).all()
+
+
+def press_ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_a_pinned_array_outlives_buffers_driver_and_its_own_views(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
@@ -257,6 +282,30 @@ def test_more_than_the_host_has_left_is_refused(layered: Driver, monkeypatch: py
         ),
     )
     assert layered.pinned(8192, "u1").nbytes == 8192
+
+
+def test_a_process_whose_memory_is_limited_learns_what_to_raise(run_python: RunChild) -> None:
+    code = """
+import resource
+from pathlib import Path
+from vyre_driver import Driver
+from vyre_driver.errors import DeviceOutOfMemory
+with Driver() as driver:
+    driver.pinned(1, "u1")
+    used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+    try:
+        driver.pinned(256 << 20, "u1")
+    except DeviceOutOfMemory as error:
+        print(error)
+    print(driver.pinned(1 << 20, "u1").sum())
+"""
+    done = run_python("-c", code)
+    message = (
+        "this process gets no 268435456 bytes of memory to pin. Fix: raise the limit of its address space (ulimit -v), or pin "
+        "less at once and use it again for the next piece."
+    )
+    assert (done.stdout.splitlines(), done.stderr, done.status) == ([message, "0"], "", 0)
 
 
 @pytest.mark.parametrize(

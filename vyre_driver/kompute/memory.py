@@ -137,6 +137,10 @@ class TensorBuffer:
         else:
             self._transfers.submit(self._put(0, array.reshape(-1).view(np.uint8), deadline), self.tensor)
 
+    def settle(self, deadline: Deadline) -> None:
+        """Wait for what ``upload`` has submitted, and for what an earlier call left; raises as ``Submission.wait``."""
+        self._transfers.settle(deadline)
+
     def download(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None, deadline: Deadline
     ) -> NDArray[Any]:

@@ -64,7 +64,11 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
         try:
             pages = _layer.pin_pages(device.layer, byte_len)
         except MemoryError:
-            raise _no_room(byte_len, available_bytes()) from None
+            raise DeviceOutOfMemory(
+                f"this process gets no {byte_len} bytes of memory to pin",
+                fix="raise the limit of its address space (ulimit -v), or pin less at once and use it again for the next piece",
+                requested_bytes=byte_len,
+            ) from None
     if isinstance(pages, _layer.Failure):
         raise device.error_of(pages)
     return np.asarray(PinnedMemory(device, pages, byte_len)).view(kind).reshape(axes)
@@ -87,7 +91,12 @@ def check_available(byte_len: int) -> None:
     """
     available = available_bytes()
     if available is not None and byte_len > available:
-        raise _no_room(byte_len, available)
+        raise DeviceOutOfMemory(
+            f"pinned memory of {byte_len} bytes is more than the host can give, which has {available} bytes left",
+            fix="pin less at once, and use it again for the next piece",
+            requested_bytes=byte_len,
+            available_bytes=available,
+        )
 
 
 def available_bytes(path: Path | str = "/proc/meminfo") -> int | None:
@@ -101,13 +110,3 @@ def available_bytes(path: Path | str = "/proc/meminfo") -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return None
-
-
-def _no_room(byte_len: int, available: int | None) -> DeviceOutOfMemory:
-    left = "" if available is None else f", which has {available} bytes left"
-    return DeviceOutOfMemory(
-        f"pinned memory of {byte_len} bytes is more than the host can give{left}",
-        fix="pin less at once, and use it again for the next piece",
-        requested_bytes=byte_len,
-        available_bytes=available or 0,
-    )

@@ -210,8 +210,8 @@ class RecordedDispatch:
         """Whether no thread calls it and nothing of it runs, not even after a time-out; never waits."""
         with self._lock.attempt() as is_mine:
             try:
-                for submission in self._submissions.values() if is_mine else ():
-                    submission.finish(0)
+                if is_mine:
+                    self._finish(Deadline(0, self._device.physical.name))
             except DispatchFailed:
                 return False
             return is_mine
@@ -266,9 +266,7 @@ class RecordedDispatch:
         split: bool,
     ) -> tuple[list[NDArray[Any]], StageTimes]:
         began = time.perf_counter_ns()
-        for submission in self._submissions.values():  # after a time-out or an interrupt the buffers may still be in use
-            if submission.is_pending:
-                submission.finish(deadline)
+        self._finish(deadline)
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
         if self._is_long and not split and self._gains_from_parts(contents, into):
@@ -289,6 +287,15 @@ class RecordedDispatch:
             results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+
+    def _finish(self, deadline: Deadline) -> None:
+        """Wait for what a time-out or an interrupt has left to the device, which may still use the buffers."""
+        for submission in self._submissions.values():
+            if submission.is_pending:
+                submission.finish(deadline)
+        if self._is_long:  # others are not copied by themselves
+            for buffer in self._inputs:
+                buffer.settle(deadline)
 
     def _gains_from_parts(self, contents: Sequence[NDArray[Any] | None], into: Sequence[NDArray[Any] | None]) -> bool:
         read = zip(self._outputs, into or [None] * len(self._outputs), strict=True)

@@ -118,7 +118,10 @@ def test_the_cpu_and_copies_are_served_as_ever(place: tuple[Driver, bool, bool])
         taken = Taken(shared.__dlpack__(**asked))  # type: ignore[arg-type]
         assert (taken.memory.tolist(), taken.said["device"]) == (given.tolist(), (1, 0))
         taken.let_go()
-    assert (np.asarray(shared).tolist(), copy.copy(shared).gpu) == (given.tolist(), None)
+    assert (np.asarray(shared).tolist(), copy.copy(shared).__dlpack_device__()) == (
+        given.tolist(),
+        place[0].buffer(given).__dlpack_device__(),
+    )
     named = "Buffer of shape (4,) and type int64"
     assert [
         refusal(lambda: shared.__dlpack__(dl_device=(2, 0))),

@@ -128,29 +128,17 @@ cdef void delete_versioned(vyre_dl_versioned* managed) noexcept nogil:
     free(managed)
 
 
-cdef void drop_plain(object capsule) noexcept:
+cdef void drop_untaken(object capsule) noexcept:
     """Delete what nobody has taken out of a capsule: who takes it renames the capsule."""
-    cdef vyre_dl_managed* managed
     cdef PyObject* kind
     cdef PyObject* error
     cdef PyObject* traceback
+    PyErr_Fetch(&kind, &error, &traceback)
     if PyCapsule_IsValid(capsule, "dltensor"):
-        PyErr_Fetch(&kind, &error, &traceback)
-        managed = <vyre_dl_managed*> PyCapsule_GetPointer(capsule, "dltensor")
-        managed.deleter(managed)
-        PyErr_Restore(kind, error, traceback)
-
-
-cdef void drop_versioned(object capsule) noexcept:
-    cdef vyre_dl_versioned* managed
-    cdef PyObject* kind
-    cdef PyObject* error
-    cdef PyObject* traceback
-    if PyCapsule_IsValid(capsule, "dltensor_versioned"):
-        PyErr_Fetch(&kind, &error, &traceback)
-        managed = <vyre_dl_versioned*> PyCapsule_GetPointer(capsule, "dltensor_versioned")
-        managed.deleter(managed)
-        PyErr_Restore(kind, error, traceback)
+        delete_plain(<vyre_dl_managed*> PyCapsule_GetPointer(capsule, "dltensor"))
+    elif PyCapsule_IsValid(capsule, "dltensor_versioned"):
+        delete_versioned(<vyre_dl_versioned*> PyCapsule_GetPointer(capsule, "dltensor_versioned"))
+    PyErr_Restore(kind, error, traceback)
 
 
 cdef int describe(
@@ -200,7 +188,7 @@ def capsule_at(owner, uintptr_t address, tuple device not None, tuple dtype not 
             describe(&numbered.managed.tensor, numbered.lengths, address, device, dtype, shape)
             numbered.managed.major, numbered.managed.minor = VYRE_DLPACK_MAJOR, VYRE_DLPACK_MINOR
             numbered.managed.context, numbered.managed.deleter = <void*> owner, delete_versioned
-            made = PyCapsule_New(numbered, "dltensor_versioned", drop_versioned)
+            made = PyCapsule_New(numbered, "dltensor_versioned", drop_untaken)
         except BaseException:
             free(numbered)
             raise
@@ -211,7 +199,7 @@ def capsule_at(owner, uintptr_t address, tuple device not None, tuple dtype not 
         try:
             describe(&plain.managed.tensor, plain.lengths, address, device, dtype, shape)
             plain.managed.context, plain.managed.deleter = <void*> owner, delete_plain
-            made = PyCapsule_New(plain, "dltensor", drop_plain)
+            made = PyCapsule_New(plain, "dltensor", drop_untaken)
         except BaseException:
             free(plain)
             raise

@@ -97,11 +97,6 @@ class Buffer(ArrayFacts, NoArithmetic):
         return self._storage.lifetime
 
     @property
-    def gpu(self) -> Gpu | None:
-        """Where CUDA sees the memory too; None where it does not."""
-        return self._storage.gpu
-
-    @property
     def span(self) -> tuple[int, int, int]:
         """Which memory, and where in it the bytes begin and end; no memory and no bytes where it has no elements."""
         if not self.nbytes:
@@ -305,7 +300,7 @@ class Buffer(ArrayFacts, NoArithmetic):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device: CUDA where that shares it, the CPU where the host sees the memory, else Vulkan."""
-        return device_of(self)
+        return device_of(self, self._storage.gpu)
 
     def __dlpack__(
         self,
@@ -330,7 +325,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         InvalidInput
             If elements are structures, and the memory is shared with CUDA.
         """
-        return capsule_of(self, stream, max_version, dl_device, copy)
+        return capsule_of(self, self._storage.gpu, stream, max_version, dl_device, copy)
 
     def __enter__(self) -> Buffer:
         """Return the buffer itself; raises DispatchFailed once it is closed."""

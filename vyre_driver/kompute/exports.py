@@ -53,22 +53,23 @@ def sharing_gpu(device: KomputeDevice, share: str | None) -> Gpu | None:
     return gpu_of(device, share)
 
 
-def device_of(buffer: Buffer) -> tuple[int, int]:
-    """Return DLPack's device of a buffer: CUDA where that shares it, the CPU where the host sees the memory, else Vulkan."""
-    if buffer.gpu is not None:
-        return buffer.gpu.dlpack_device
+def device_of(buffer: Buffer, gpu: Gpu | None) -> tuple[int, int]:
+    """Return DLPack's device of a buffer: the GPU where CUDA shares it, the CPU where the host sees the memory, else Vulkan."""
+    if gpu is not None:
+        return gpu.dlpack_device
     return (ON_CPU, 0) if buffer.device.shares_memory else (ON_VULKAN, buffer.device.physical.index)
 
 
-def capsule_of(
+def capsule_of(  # noqa: PLR0913 -- the protocol's, and where CUDA sees the buffer
     buffer: Buffer,
+    gpu: Gpu | None,
     stream: object,
     max_version: tuple[int, int] | None,
     dl_device: tuple[int, int] | None,
     copy: bool | None,  # noqa: FBT001 -- as the protocol has it
 ) -> object:
     """Return a buffer as a DLPack capsule, in the memory of the CPU unless CUDA shares it; raises as ``Buffer.__dlpack__``."""
-    device, gpu = buffer.device, buffer.gpu
+    device = buffer.device
     if gpu is not None and (copy is not True if dl_device is None else tuple(dl_device) == gpu.dlpack_device):
         if copy is True:
             raise CopyNeeded(

@@ -9,9 +9,6 @@
 
 static _Thread_local vyre_thread this_thread;
 
-static atomic_ullong injection_countdown[VYRE_CALL_COUNT];
-static atomic_int injection_result[VYRE_CALL_COUNT];
-
 vyre_thread *vyre_this_thread(void) { return &this_thread; }
 
 void vyre_begin_making(vyre_thread *outer) {
@@ -33,6 +30,7 @@ uint64_t vyre_now_ns(void) {
 }
 
 static vyre_instance *find_instance(const void *dispatchable) { return vyre_find(vyre_instances, dispatchable); }
+
 vyre_device *vyre_find_device(const void *dispatchable) { return vyre_find(vyre_devices, dispatchable); }
 
 static void free_device(vyre_device *device) {
@@ -124,22 +122,6 @@ bool vyre_enter(vyre_device *device) {
 }
 
 void vyre_leave(vyre_device *device) { pthread_rwlock_unlock(&device->use_lock); }
-
-void vyre_inject(int call, uint64_t countdown, int32_t result) {
-  if (call <= VYRE_CALL_NONE || call >= VYRE_CALL_COUNT) return;
-  atomic_store(&injection_result[call], result);
-  atomic_store(&injection_countdown[call], countdown);
-}
-
-VkResult vyre_injected(enum vyre_call call) {
-  unsigned long long left = atomic_load_explicit(&injection_countdown[call], memory_order_relaxed);
-  while (left > 0) {
-    if (atomic_compare_exchange_weak(&injection_countdown[call], &left, left - 1)) {
-      return left == 1 ? (VkResult)atomic_load(&injection_result[call]) : VK_SUCCESS;
-    }
-  }
-  return VK_SUCCESS;
-}
 
 VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes) {
   if (result < 0 && device->config.hooks & VYRE_HOOK_RESULTS) {

@@ -268,7 +268,7 @@ void vyre_release(vyre_device *device);
 uint64_t vyre_counter_value(const vyre_device *device, int counter);
 bool vyre_is_lost(const vyre_device *device);
 bool vyre_is_alive(const vyre_device *device);
-void vyre_inject(int call, uint64_t countdown, int32_t result);
+void vyre_inject(int call, uint64_t countdown, int32_t result); /* injection.c */
 
 /* registry.c: what is open, by any dispatchable handle of it. Room is taken first; only that can fail. */
 typedef struct vyre_registry vyre_registry;

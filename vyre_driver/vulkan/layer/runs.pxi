@@ -46,7 +46,7 @@ cdef class Runs:
         return True
 
     cdef int submit_and_wait(self, uint64_t left_ns, timeout) except -1:
-        # Before it is submitted: who asks for an earlier one meanwhile is told that it has ended.
+        # Before it is submitted: whoever asks for an earlier one meanwhile gets the answer that it has ended.
         self._generation += 1
         cdef VkResult result = self.dispatch.run(min(left_ns, SLICE_NS))
         if result == VK_SUCCESS:

@@ -14,6 +14,7 @@ from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
+from vyre_driver.kompute.staging import Staging
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
@@ -94,6 +95,7 @@ class KomputeDevice:
         self._is_lost_at_end = False
         self._manager: Any = self._open()
         self.in_use = _layer.DeviceUse(self.layer, self._raise_why)
+        self.staging = Staging(self)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
@@ -336,6 +338,7 @@ class KomputeDevice:
             # kompute would free command buffers that are still read. A handler may have closed the device just before.
             if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
                 self._is_lost_at_end = True
+            self.staging.close()
             looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
             for export in looked_at:
                 export.kept = manager  # its destructor is ``destroy``, once nobody looks any more

@@ -4,8 +4,8 @@ kompute knows five element types; any other travels as words, padded to 4 bytes.
 a device with memory of its own a tensor is a device buffer and a mapped staging buffer; where device and host share
 memory it is one mapped buffer. Where the host can write all of the device's memory (resizable BAR) the layer maps the device
 buffer too: uploads go straight there, and the staging buffer is only for reading back, which is slow over the bus. The device
-copies pinned arrays itself, without a staging buffer; long copies of others are cut into pieces, so that the host copies one
-while the bus moves the next.
+copies pinned arrays itself, without a staging buffer. Long buffers have none: what is not pinned goes in pieces through the few
+areas that all of them share (:mod:`vyre_driver.kompute.staging`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from vyre_driver.kompute.transfers import Transfers
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -41,8 +41,7 @@ LONGEST_PATTERN = 16
 _PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 LEAST_PINNED_WRITE = 1 << 19  # from here on the device's own copy is quicker than the host's to mapped memory: 35 us on an H200
-_LONG_COPY_BYTES = 1 << 25  # from here on in pieces,
-_PIECE_OF_COPY = 1 << 26  # of so much: 1.3 ms of the bus, beside which a submission and 16 threads are little
+_LONG_BYTES = 1 << 25  # from here on in pieces: through mapped memory threads write 32 GB/s on an H200, and the bus moves 51
 _READ_OVER_BUS_BYTES = 256  # take 2 to 4 us on an H200, where a copy to the staging buffer takes 5 us for any few bytes
 
 
@@ -53,7 +52,9 @@ class TensorBuffer:
     ``is_mapped``: ``write`` reaches what the device sees, so no work that uses the buffer may run meanwhile; otherwise a copy
     on the device must follow it. ``is_read_in_place``: ``read`` sees what the device sees, once the host has been shown it;
     otherwise such a copy must come before. ``is_shared``: host and device share the memory, so that both hold.
-    ``handles`` are those of the storage buffer and the staging buffer, for regions of the layer's; 0 for what is not there.
+    ``is_staged``: host memory of its own belongs to it, which the device copies from and to, or it is that memory itself; only
+    such a buffer has ``write`` and ``read``. ``handles`` are those of the storage buffer and the staging buffer, for regions of
+    the layer's; 0 for what is not there.
 
     ``read_range``, ``write_range``, ``copy_range`` and ``fill_range`` move a part, after all work submitted before, and wait
     until the deadline for its end; they raise as ``Submission.wait``. After a time-out or an interrupt the device may still be
@@ -74,7 +75,9 @@ class TensorBuffer:
         seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
         self.is_shared = device.shares_memory
-        kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
+        self.is_staged = self.is_shared or device.layer is None or byte_len < _LONG_BYTES or not _layer.can_pin(device.layer)
+        types = device.api.tensor_types
+        kind = types.host if self.is_shared else types.device if self.is_staged else types.storage
         self._device = device
         self._transfers = Transfers(device)
         self.cuda: CudaMemory | None = None
@@ -87,7 +90,7 @@ class TensorBuffer:
                     manager.tensor_t,
                     (np.zeros(words, np.uint32), kind),
                     seen,
-                    want_mapping=not self.is_shared,
+                    want_mapping=self.is_staged and not self.is_shared,
                     want_export=gpu is not None,
                 ),
             )
@@ -118,24 +121,25 @@ class TensorBuffer:
         return found
 
     def gains_from_parts(self, array: NDArray[Any] | None) -> bool:
-        """Whether ``upload`` and ``download`` are quicker for it than ``write`` and ``read``: it is pinned, or long."""
-        if self.is_shared or self._device.layer is None or self.byte_len < LEAST_PINNED_WRITE:
-            return False
-        return self.byte_len >= _LONG_COPY_BYTES or (array is not None and self.part_of_pinned(array) is not None)
+        """Whether ``upload`` and ``download`` are the only ones it has, or the quicker ones: the array is pinned."""
+        if not self.is_staged:
+            return True
+        return self.byte_len >= LEAST_PINNED_WRITE and array is not None and self.part_of_pinned(array) is not None
 
     def upload(self, array: NDArray[Any] | None, deadline: Deadline) -> None:
         """As ``write``, where the device sees it in all that is submitted afterwards, and without a wait for its end."""
         pinned = None if array is None or self.byte_len < LEAST_PINNED_WRITE else self.part_of_pinned(array)
+        storage = self.handles[0]
         if pinned is not None:
-            self._transfers.submit(
-                [(pinned.handle, pinned.offset, self.handles[0], 0, self.byte_len)], (self.tensor, pinned.pages)
-            )
+            self._transfers.submit([(pinned.handle, pinned.offset, storage, 0, self.byte_len)], (self.tensor, pinned.pages))
         elif self.is_mapped:
             self.write(array)
         elif array is None:
-            self._transfers.submit([(None, 0, self.handles[0], 0, padded(self.byte_len))], self.tensor)
-        else:
+            self._transfers.submit([(None, 0, storage, 0, padded(self.byte_len))], self.tensor)
+        elif self.is_staged:
             self._transfers.submit(self._put(0, array.reshape(-1).view(np.uint8), deadline), self.tensor)
+        else:
+            self._device.staging.write((storage, 0), array.reshape(-1).view(np.uint8), deadline, self.tensor)
 
     def settle(self, deadline: Deadline) -> None:
         """Wait for what ``upload`` has submitted, and for what an earlier call left; raises as ``Submission.wait``."""
@@ -171,13 +175,11 @@ class TensorBuffer:
         if pinned is not None:
             self._move([(storage, offset, pinned.handle, pinned.offset, out.nbytes)], deadline, pinned.pages)
             return out
-        self._transfers.settle(deadline)
-        pieces = list(_pieces(out.nbytes))
-        for first, last in pieces:
-            self._transfers.submit([(storage, offset + first, staging, offset + first, last - first)], self.tensor)
-        for number, (first, last) in enumerate(pieces, 1):
-            self._transfers.settle(deadline, len(pieces) - number)
-            _layer.copy_bytes(out[first:last], self._host[offset + first : offset + last])
+        if self.is_staged:
+            self._move([(storage, offset, staging, offset, out.nbytes)], deadline)
+            _layer.copy_bytes(out, self._host[offset : offset + out.nbytes])
+        else:
+            self._device.staging.read((storage, offset), out, deadline, self.tensor)
         return out
 
     def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
@@ -185,8 +187,11 @@ class TensorBuffer:
         pinned = self.part_of_pinned(array)
         if pinned is not None and not (self.is_mapped and array.nbytes < LEAST_PINNED_WRITE):
             self._move([(pinned.handle, pinned.offset, self.handles[0], offset, array.nbytes)], deadline, pinned.pages)
-        elif array.nbytes:
+        elif array.nbytes and self.is_staged:
             self._move(self._put(offset, array.reshape(-1).view(np.uint8), deadline), deadline)
+        elif array.nbytes:
+            raw = array.reshape(-1).view(np.uint8)
+            self._device.staging.write((self.handles[0], offset), raw, deadline, self.tensor, wait=True)
 
     def part_of_pinned(self, array: NDArray[Any]) -> PinnedPart | None:
         """Return where a contiguous array lies in pinned memory that the device copies from and to itself; None elsewhere.
@@ -221,7 +226,8 @@ class TensorBuffer:
             self._move([(None, int.from_bytes(word, sys.byteorder), storage, offset, byte_len)], deadline)
         elif byte_len:
             done = min(byte_len, _PIECE_BYTES // len(pattern) * len(pattern))
-            regions = self._put(offset, np.tile(whole, done // len(pattern)), deadline)
+            self.write_range(offset, np.tile(whole, done // len(pattern)), deadline)
+            regions: list[Region] = []
             while done < byte_len:
                 regions.append((storage, offset, storage, offset + done, min(done, byte_len - done)))
                 done += regions[-1][-1]
@@ -242,12 +248,8 @@ class TensorBuffer:
             self._sync(self._device.api.sync_device, deadline)
             return []
         self._transfers.settle(deadline)
-        for first, last in _pieces(raw.nbytes):
-            _layer.copy_bytes(self._host[offset + first : offset + last], raw[first:last])
-            if last == raw.nbytes:
-                return [(staging, offset + first, storage, offset + first, last - first)]
-            self._transfers.submit([(staging, offset + first, storage, offset + first, last - first)], self.tensor)
-        return []
+        _layer.copy_bytes(self._host[part], raw)
+        return [(staging, offset, storage, offset, raw.nbytes)]
 
     def _move(self, regions: Sequence[Region], deadline: Deadline, keep: object = None) -> None:
         """Let the device copy regions of this buffer, and of what ``keep`` holds, one after the other, and wait."""
@@ -265,13 +267,6 @@ class TensorBuffer:
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:
         return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]
-
-
-def _pieces(byte_len: int) -> Iterator[tuple[int, int]]:
-    """Yield the beginnings and ends of the pieces that so many bytes are copied in."""
-    step = byte_len if byte_len < _LONG_COPY_BYTES else _PIECE_OF_COPY
-    for first in range(0, byte_len, step):
-        yield first, min(first + step, byte_len)
 
 
 def padded(byte_len: int) -> int:

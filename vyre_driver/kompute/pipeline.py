@@ -200,6 +200,7 @@ class RecordedDispatch:
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
         self._is_long = any(buffer.byte_len >= LEAST_PINNED_WRITE for buffer in self._inputs)
+        self._is_staged = all(buffer.is_staged for buffer in self._inputs)
         self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_read_in_place]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
@@ -269,7 +270,7 @@ class RecordedDispatch:
         self._finish(deadline)
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
-        if self._is_long and not split and self._gains_from_parts(contents, into):
+        if not self._is_staged or (self._is_long and not split and self._gains_from_parts(contents, into)):
             return self._run_in_parts(began, contents, outputs, deadline, into)
         for buffer, array in zip(self._inputs, contents, strict=True):
             buffer.write(array)
@@ -322,10 +323,7 @@ class RecordedDispatch:
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]
-        tensors = [buffer.tensor for buffer in buffers if not buffer.is_read_in_place]
-        if tensors:
-            record(self._device, [[self._device.api.sync_local(tensors)]], self.bound).run(deadline)
-        return [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
+        return [buffer.read_range(0, buffer.byte_len, deadline) for buffer in buffers]
 
     def _submission(self, stage: str) -> Submission:
         """Return a stage's submission, recorded when it is first wanted: kompute records the push constants' values."""

@@ -94,12 +94,13 @@ class Dispatch:
 
 def record_dispatch(
     device: LayerDevice,
-    bound: Bound,
+    bound: Bound | None,
     groups: tuple[int, int, int],
     push: bytes,
     copies: tuple[Iterable[Region], Iterable[Region]] | None,
     device_only: bool,
     keep: object,
+    beside: Iterable[Region] = (),
 ) -> Dispatch | Failure: ...
 
 class Runs:
@@ -165,6 +166,7 @@ def create_pipeline(
     ranges: Iterable[tuple[int, int]] | None = None,
 ) -> tuple[_Made, PipelineFacts, Bound]: ...
 def copy_bytes(target: object, source: object) -> None: ...
+def copy_spans(pairs: Iterable[tuple[object, object | None]]) -> None: ...
 
 class PinnedPages:
     @property

@@ -112,13 +112,15 @@ typedef struct vyre_bound {
   VkDescriptorPool pool; /* of a set of the layer's own */
 } vyre_bound;
 
-/* A dispatch of it, and the copies around that. */
+/* A dispatch of it, the copies around that, and those that go on beside it and each other: none touches what another writes. */
 typedef struct vyre_dispatch {
-  vyre_bound bound;
+  vyre_bound bound; /* without a pipeline there are only the copies */
   uint32_t groups[3];
   const void *push; /* the whole of the layout's range, from byte 0 on */
   uint32_t push_bytes;
   vyre_copies copies;
+  const vyre_region *beside;
+  uint32_t beside_count;
 } vyre_dispatch;
 
 /* State of one thread; Python reads and writes its own.

@@ -267,6 +267,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   VkBufferCreateInfo changed = *info;
   vyre_export_chain chain;
+  /* kompute does not ask for it where a tensor has no staging buffer. */
+  if (is_storage) changed.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (is_storage && thread->want_export) changed.pNext = vyre_chain_buffer_export(&chain, info->pNext);
   if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, &changed, allocator, out);
   uint64_t exact = is_storage ? thread->exact_bytes : 0;

@@ -29,6 +29,8 @@ cdef extern from "layer.h" nogil:
         const void* push
         uint32_t push_bytes
         vyre_copies copies
+        const vyre_region* beside
+        uint32_t beside_count
     VkResult vyre_record_dispatch(
         vyre_device* device, const vyre_dispatch* dispatch, c_bool device_only, VkCommandBuffer* commands)
     VkResult vyre_submit_commands(vyre_device* device, VkCommandBuffer commands, VkFence* out)
@@ -198,31 +200,34 @@ cdef class Dispatch(Recorded):
 
 
 def record_dispatch(
-    LayerDevice device not None, Bound bound not None, tuple groups not None, bytes push not None, copies,
-    bint device_only, keep
+    LayerDevice device not None, Bound bound, tuple groups not None, bytes push not None, copies, bint device_only, keep,
+    beside=()
 ):
-    """Record a dispatch of ``groups`` workgroups of what an algorithm of kompute's binds.
+    """Record a dispatch of ``groups`` workgroups of what an algorithm of kompute's binds; of nothing where ``bound`` is None.
 
     Returns a Dispatch, or the Failure. ``push`` are the bytes of all its push constants; ``copies`` are the
     regions, as a Transfer's, that are copied before it and those that are copied after it, or None; ValueError if they do not
-    fit. ``keep`` holds what it uses, and the Manager.
+    fit. Those of ``beside`` are copied while it runs, in turns, so that they and the dispatch must touch nothing that another
+    of them writes. ``keep`` holds what it uses, and the Manager.
     """
     cdef Dispatch made = Dispatch()
-    cdef Regions before = Regions(copies[0]) if copies is not None else None
-    cdef Regions after = Regions(copies[1]) if copies is not None else None
+    cdef Regions before = Regions(() if copies is None else copies[0])
+    cdef Regions after = Regions(() if copies is None else copies[1])
+    cdef Regions others = Regions(beside)
     cdef vyre_dispatch what
     cdef VkResult result
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_failure outer = thread.failure
     memset(&what, 0, sizeof(what))
-    what.bound = bound.handles
+    if bound is not None:
+        what.bound = bound.handles
     what.groups[0], what.groups[1], what.groups[2] = groups
     what.push, what.push_bytes = PyBytes_AS_STRING(push), <uint32_t> PyBytes_GET_SIZE(push)
-    if copies is not None:
-        before.check(device)
-        after.check(device)
-        what.copies.before, what.copies.before_count = before.items, before.count
-        what.copies.after, what.copies.after_count = after.items, after.count
+    for regions in (before, after, others):
+        (<Regions> regions).check(device)
+    what.copies.before, what.copies.before_count = before.items, before.count
+    what.copies.after, what.copies.after_count = after.items, after.count
+    what.beside, what.beside_count = others.items, others.count
     made.owner, made.keep = device, keep
     result = vyre_record_dispatch(device.device, &what, device_only, &made.commands)
     thread.failure = outer  # the result tells

@@ -10,7 +10,6 @@ import itertools
 import threading
 import time
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
@@ -20,20 +19,17 @@ from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
-from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.kompute.pinned import pinned_array
-from vyre_driver.lowering.module import module_source
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
-from vyre_driver.runtime.compilation import compile_source
+from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program
 from vyre_driver.runtime.context import Context
-from vyre_driver.runtime.kernel import Kernel
 from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.runtime.room import Room
+from vyre_driver.runtime.stream import stream_of
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.target.config_check import check_supported_fields
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
 from vyre_driver.telemetry.prometheus import metrics_of
@@ -51,11 +47,13 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import GivesProgram, Program
+    from vyre_driver.runtime.kernel import Kernel
+    from vyre_driver.runtime.stream import Stream, StreamProgress
+    from vyre_driver.runtime.streamed_call import Streamable
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
 
 _numbers = itertools.count(1)
-_KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
 
 
 class Driver:
@@ -190,60 +188,18 @@ class Driver:
         try:
             self.context.device.check_usable()
             if isinstance(module, SpirvModule):
-                return self._compile_module(module, constants, config, space, began)
+                return kernel_of_module(self.context, self.tuning, module, constants, config, space, began)
             program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
-            return self._compile_program(program, constants, config, space, began)
+            check_no_space(space)
+            return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
             raise
 
-    def _compile_module(
-        self,
-        module: SpirvModule,
-        constants: Mapping[str, object] | SpecMap | None,
-        config: DispatchConfig | None,
-        space: TuningSpace | None,
-        began: int,
-    ) -> Kernel:
-        check_supported_fields(config, _KEPT_OF_MODULES, "module")
-        if space is not None:
-            from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
+    def _tune_unasked(self, *call: Any) -> None:  # noqa: ANN401 -- as tune_program_unasked
+        from vyre_driver.autotune.measure.calls import tune_program_unasked  # late: it runs a driver
 
-            constants = tuned_specs(module, constants, space, self.device, self.tuning)
-        source = module_source(module, constants, self.device, self.context.device.features, self.context.device.api_version)
-        return Kernel(self.context, compile_source(self.context, source, began))
-
-    def _compile_program(
-        self,
-        program: Program,
-        constants: Mapping[str, object] | SpecMap | None,
-        config: DispatchConfig | None,
-        space: TuningSpace | None,
-        began: int,
-    ) -> Kernel:
-        if space is not None:
-            raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
-        from vyre_driver.lowering.program import prepare_for  # late: most need no programs
-
-        limits = self.device.limits
-        prepared = prepare_for(self.context.device, program, constants, config)
-        declared = prepared.kernel_source(limits, config)
-        tuned = None
-        if not self.tuning.is_idle and (config is None or config.workgroup_override is None):
-            if self.tuning.tunes_on_first_use:
-                from vyre_driver.autotune.measure.calls import tune_program_unasked
-
-                tune_program_unasked(self, prepared, program, constants, config)
-            from vyre_driver.autotune.choice import tuned_config
-
-            tuned = tuned_config(prepared, config, self.device, self.tuning)
-        if tuned is None:
-            return Kernel(self.context, compile_source(self.context, declared, began))
-        from vyre_driver.runtime.tuned_program import TunedProgram
-
-        source = prepare_for(self.context.device, program, constants, tuned).kernel_source(limits, tuned)
-        as_declared = partial(compile_source, self.context, declared)
-        return TunedProgram(self.context, compile_source(self.context, source, began), declared.workgroup, as_declared)
+        tune_program_unasked(self, *call)
 
     def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
         self,
@@ -354,6 +310,45 @@ class Driver:
     def pinned(self, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
         """Return an array of zeros in pinned memory (docs/transfers.md); raises as ``buffer``, or UnsupportedFeature."""
         return pinned_array(self.context.device, shape, dtype)
+
+    def stream(
+        self,
+        kernel: Kernel | Streamable,
+        chunks: Iterable[object],
+        /,
+        *,
+        out: Iterable[object] | None = None,
+        timeout: float | None = None,
+        on_progress: Callable[[StreamProgress], object] | None = None,
+        **named: object,
+    ) -> Stream:
+        """Return an iterator over the results of a kernel for one chunk after the other, in order (docs/streams.md).
+
+        While one is computed the next is uploaded and the one before is read back, so that what is streamed may be larger than
+        the device. Four chunks are on the way at most, and nothing is read of ``chunks`` that nobody waits for.
+
+        Parameters
+        ----------
+        kernel
+            What ``compile`` returned, or a kernel of ``vyre_driver.lang``.
+        chunks
+            For each call a tuple of its arrays, a mapping of arrays, push constants and options by name, or its only array.
+        out
+            For each call what ``out`` of a call takes: an array, or a tuple with one or None for each output.
+        timeout
+            Seconds that the device may take for one result; None waits for ever.
+        on_progress
+            Called with a ``StreamProgress`` after each result.
+        named
+            Buffers, push constants and options that are those of every call. A buffer stays on the device, and kernels that
+            write to it find what the calls before have left there.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is not of these; what is wrong with a chunk is raised in its place.
+        """
+        return stream_of(self.context, kernel, chunks, out, timeout, on_progress, named)
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""

@@ -6,7 +6,6 @@ import functools
 import gc
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,7 @@ from literals import refusal
 
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed, DispatchTimeout, InvalidInput, UnsupportedFeature
-from vyre_driver.kompute import memory as memory_module
 from vyre_driver.kompute import pinned as pinned_module
-from vyre_driver.kompute import staging as staging_module
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.pipeline import RecordedDispatch
 from vyre_driver.spirv.shipped import shipped_module
@@ -114,78 +111,6 @@ def test_a_call_with_pinned_arrays_copies_nothing_by_the_host(place: tuple[Drive
     x, y, out = counting(driver), counting(driver), driver.pinned(COUNT, "f4")
     saxpy(x, y, alpha=2.0, out=out)
     assert ((out == 3 * np.arange(COUNT)).all(), copied) == (True, [])
-
-
-@pytest.fixture
-def short_areas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of COUNT floats are long, and travel in four pieces, which is one more than there are areas."""
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", 300_000)
-    monkeypatch.setattr(staging_module, "_AREA_BYTES", 160_000)
-    monkeypatch.setattr(staging_module, "_AREAS", 3)
-
-
-PIECES = [*[160_000] * 3, 120_000]
-
-
-@pytest.mark.usefixtures("short_areas")
-@pytest.mark.parametrize("place", [*APART, "out of reach and without barriers"], indirect=True)
-def test_long_arrays_are_copied_in_pieces(place: tuple[Driver, bool, bool], copied: list[int]) -> None:
-    driver = place[0]
-    data = np.random.default_rng(5).random(COUNT, np.float32)
-    buffer = driver.buffer(data)
-    assert copied == PIECES
-    assert (buffer.read() == data).all()
-    assert copied == PIECES * 2
-    assert (buffer[1:].read() == data[1:]).all()
-    buffer[7:9] = np.array([2, 3], "f4")
-    assert buffer[6:10].read().tolist() == [data[6], 2, 3, data[9]]
-    saxpy = kernels.saxpy(driver)
-    y = np.ones(COUNT, np.float32)
-    assert (saxpy(data, y, alpha=1.0) == data + y).all()
-    assert (saxpy(y, data, alpha=1.0, out=y) is y, (y == data + 1).all()) == (True, True)
-
-
-@pytest.mark.usefixtures("short_areas")
-@pytest.mark.parametrize("place", APART, indirect=True)
-def test_strict_and_split_calls_take_long_arrays(place: tuple[Driver, bool, bool]) -> None:
-    driver = place[0]
-    kernel = driver.compile(shipped_module("saxpy"))
-    x, y = np.arange(COUNT, dtype=np.float32), np.ones(COUNT, np.float32)
-    for how in ({"strict": True}, {"split": True}):
-        assert (kernel(x, y, alpha=2.0, count=COUNT, **how) == 2 * x + 1).all()
-    assert kernel.trace.stages is not None
-
-
-@pytest.mark.usefixtures("short_areas")
-@pytest.mark.parametrize("place", APART, indirect=True)
-def test_after_a_time_out_long_copies_find_their_areas_free_again(place: tuple[Driver, bool, bool], spin: Spin) -> None:
-    driver = place[0]
-    data, late = np.arange(COUNT, dtype=np.float32), np.full(COUNT, 7, np.float32)
-    memory, other = driver.empty(COUNT, "f4").memory, driver.empty(COUNT, "f4")
-    running = spin.bound.submit()
-    for _ in range(2):
-        with pytest.raises(DispatchTimeout):
-            memory.write_range(0, late, Deadline(0, "the device"))
-        with pytest.raises(DispatchTimeout):
-            memory.read_range(0, 4 * COUNT, Deadline(0, "the device"))
-    other.write(data)
-    memory.write_range(0, data, NEVER)
-    assert (running.done(), (other.read() == data).all()) == (True, True)
-    assert (memory.read_range(0, 4 * COUNT, NEVER).view(np.float32) == data).all()
-
-
-@pytest.mark.usefixtures("short_areas")
-@pytest.mark.parametrize("place", APART, indirect=True)
-def test_eight_threads_copy_long_arrays_at_once(place: tuple[Driver, bool, bool]) -> None:
-    driver = place[0]
-    arrays = [np.full(COUNT, number, np.float32) for number in range(8)]
-
-    def there_and_back(array: NDArray[np.float32]) -> bool:
-        buffer = driver.buffer(array)
-        return all((buffer.read() == array).all() for _ in range(5))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(there_and_back, arrays)) == [True] * 8
 
 
 @pytest.mark.parametrize("place", APART, indirect=True)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.binding.grid import check_guessable, covering, invocations_of_shapes
+from vyre_driver.binding.outputs import trimmed_output
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.stats import ProgramCapability
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.binding.plan import Binding, BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
 
@@ -93,13 +92,4 @@ class ProgramRules(NamedTuple):
     def trimmed(self, outputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """Return what comes back of the outputs: their output ranges."""
         givers = [one for one in self.plan.descriptors if one.output_index is not None]
-        return [_trimmed(binding, array) for binding, array in zip(givers, outputs, strict=True)]
-
-
-def _trimmed(binding: Binding, array: NDArray[Any]) -> NDArray[Any]:
-    """Return what comes back of an output: its ``output_byte_range``, as elements where it cuts none, else as bytes."""
-    if binding.output_byte_range is None:
-        return array
-    start, length = binding.readback_slice(array.nbytes)
-    part = array.reshape(-1).view(np.uint8)[start : start + length].copy()
-    return part.view(array.dtype) if not (start % array.itemsize or length % array.itemsize) else part
+        return [trimmed_output(binding, array) for binding, array in zip(givers, outputs, strict=True)]

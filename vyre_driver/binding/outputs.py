@@ -15,6 +15,8 @@ from vyre_driver.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import Binding, BindingPlan
 
@@ -146,6 +148,15 @@ def returned_form(
     if start % dtype.itemsize or length % dtype.itemsize:
         return (length,), np.dtype(np.uint8)
     return (length // dtype.itemsize,), dtype
+
+
+def trimmed_output(binding: Binding, array: NDArray[Any]) -> NDArray[Any]:
+    """Return what comes back of an output: its ``output_byte_range``, as elements where it cuts none, else as bytes."""
+    if binding.output_byte_range is None:
+        return array
+    start, length = binding.readback_slice(array.nbytes)
+    part = array.reshape(-1).view(np.uint8)[start : start + length].copy()
+    return part.view(array.dtype) if not (start % array.itemsize or length % array.itemsize) else part
 
 
 def check_apart(written: Sequence[tuple[Named, object]]) -> None:

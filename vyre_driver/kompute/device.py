@@ -94,8 +94,7 @@ class KomputeDevice:
         self.layer: _layer.LayerDevice | None = None
         self._is_lost_at_end = False
         self._manager: Any = self._open()
-        self.in_use = _layer.DeviceUse(self.layer, self._raise_why)
-        self.staging = Staging(self)
+        self.in_use, self.staging = _layer.DeviceUse(self.layer, self._raise_why), Staging(self)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())

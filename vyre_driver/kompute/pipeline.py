@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.submission import Submission
+    from vyre_driver.kompute.transfers import Region
     from vyre_driver.kompute.views import Pieces
     from vyre_driver.lowering.source import PipelineSource
 
@@ -134,8 +135,12 @@ class BoundPipeline:
         pieces = self._pieces
         return (operation, pieces.before, pieces.after) if pieces.kept else operation
 
-    def recorded(self, layer: _layer.LayerDevice, push_words: tuple[int, ...]) -> _layer.Dispatch:
+    def recorded(
+        self, layer: _layer.LayerDevice, push_words: tuple[int, ...], beside: Sequence[Region] = (), keep: object = None
+    ) -> _layer.Dispatch:
         """Return its dispatch with these push constants in a command buffer of the layer's, which holds what is bound.
+
+        The regions of ``beside`` are copied while it runs, and ``keep`` holds what they need; the host sees what they write.
 
         Raises
         ------
@@ -153,8 +158,9 @@ class BoundPipeline:
                 self._groups,
                 _push_bytes(push_words),
                 copies,
-                not device.shares_memory,
-                (device.manager, self._algorithm, self._handles, *tensors),
+                not device.shares_memory and not beside,
+                (device.manager, self._algorithm, self._handles, keep, *tensors),
+                beside,
             )
         if isinstance(made, _layer.Failure):
             raise device.error_of(made)

@@ -27,11 +27,14 @@ _AREAS = 4
 _AREA_BYTES = 1 << 25  # 0.65 ms of the bus, beside which a submission and the start of 16 threads are little
 
 
-class _Area:
-    """One area, and the copy of the device's that last used it."""
+class Area:
+    """Pinned bytes, and for who uses it the copy of the device's that last did."""
 
-    def __init__(self, device: KomputeDevice) -> None:
-        self.bytes: NDArray[np.uint8] = pinned_array(device, _AREA_BYTES, np.uint8)
+    __slots__ = ("bytes", "copy", "handle", "offset", "pages")
+
+    def __init__(self, device: KomputeDevice, byte_len: int) -> None:
+        """Pin the memory; raises as ``pinned_array``."""
+        self.bytes: NDArray[np.uint8] = pinned_array(device, byte_len, np.uint8)
         part = part_of_pinned(device, self.bytes)
         assert part is not None  # noqa: S101 -- it was pinned for this device
         self.handle, self.offset, self.pages = part
@@ -47,7 +50,7 @@ class Staging:
     def __init__(self, device: KomputeDevice) -> None:
         """Have no areas until there is something to copy."""
         self._device = device
-        self._areas: deque[_Area] = deque()  # the one that was used longest ago first
+        self._areas: deque[Area] = deque()  # the one that was used longest ago first
         self._lock = call_lock("a long copy")
 
     def write(
@@ -71,7 +74,7 @@ class Staging:
         """Copy bytes of a VkBuffer, from a byte of it on, into an array, after all that was submitted before; as ``write``."""
         storage, offset = place
         with deadline.holding(self._lock):
-            arriving: deque[tuple[_Area, NDArray[np.uint8]]] = deque()
+            arriving: deque[tuple[Area, NDArray[np.uint8]]] = deque()
             for first, last in _pieces(out.nbytes):
                 if len(arriving) == _AREAS:
                     self._collect(*arriving.popleft(), deadline)
@@ -85,26 +88,26 @@ class Staging:
         """Let the areas go; the device has ended its work."""
         self._areas.clear()
 
-    def _take(self, deadline: Deadline) -> _Area:
+    def _take(self, deadline: Deadline) -> Area:
         """Return the area that was used longest ago, or a new one, when the device is done with it."""
         if len(self._areas) < _AREAS and not (self._areas and self._areas[0].copy is None):
-            self._areas.appendleft(_Area(self._device))
+            self._areas.appendleft(Area(self._device, _AREA_BYTES))
         area = self._areas[0]
         self._finish(area, deadline)
         self._areas.rotate(-1)
         return area
 
-    def _submit(self, area: _Area, region: tuple[int, int, int, int, int], keep: object) -> None:
+    def _submit(self, area: Area, region: tuple[int, int, int, int, int], keep: object) -> None:
         device = self._device
         assert device.layer is not None  # noqa: S101 -- without it nothing is pinned
         area.copy = _layer.Transfer(device.layer, [region], (device.manager, keep, area.pages))
         device.raise_failure(area.copy.submit())
 
-    def _collect(self, area: _Area, target: NDArray[np.uint8], deadline: Deadline) -> None:
+    def _collect(self, area: Area, target: NDArray[np.uint8], deadline: Deadline) -> None:
         self._finish(area, deadline)
         _layer.copy_bytes(target, area.bytes[: target.nbytes])
 
-    def _finish(self, area: _Area, deadline: Deadline) -> None:
+    def _finish(self, area: Area, deadline: Deadline) -> None:
         """Wait for the copy that last used an area; raises as ``Submission.wait``."""
         if area.copy is None:
             return

@@ -11,12 +11,17 @@ from vyre_driver import settings
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.lang.launch.arguments import constants_of
-from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_driver, chosen_extent, chosen_types
+from vyre_driver.lang.launch.choices import (
+    Choices,
+    chosen_constants,
+    chosen_driver,
+    chosen_extent,
+    chosen_types,
+    specialization_of,
+)
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.launch.recent import RecentLaunches
 from vyre_driver.lang.pickling import reduced_kernel
-from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.lowering.program import emitted
@@ -33,8 +38,11 @@ if TYPE_CHECKING:
     from vyre_driver.lang.explain.explanation import Explanation
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.fitting import Definition
+    from vyre_driver.lang.source.parameters import Specialization
     from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
+    from vyre_driver.runtime.streamed_call import StreamedCall
     from vyre_driver.spirv.module import SpirvModule
 
 _MOST_CHOICES = 64
@@ -126,6 +134,13 @@ class Kernel:
         launch, found = self._launcher.bound(self._choices, given, named)
         self._recent.add(launch)
         return found
+
+    @shortens_tracebacks
+    def __vyre_stream__(self, context: Context, given: tuple[Any, ...], named: dict[str, Any], out: object) -> StreamedCall:
+        """Return a call of it in ``Driver.stream``."""
+        from vyre_driver.lang.launch.streaming import streamed_call  # late: few processes stream
+
+        return streamed_call(self._launcher, self._choices, context.device.driver(), given, named, out)
 
     @shortens_tracebacks
     def tune(
@@ -254,9 +269,7 @@ class Kernel:
         constants, types_ = self._chosen_of(given)
         return self._with(self._choices._replace(constants=constants, types=types_))
 
-    def _chosen_of(
-        self, given: Mapping[str, bool | float | ScalarType]
-    ) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, ScalarType], ...]]:
+    def _chosen_of(self, given: Mapping[str, Any]) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, ScalarType], ...]]:
         """Return constants and types by name, those that are given and those that were chosen before; raises InvalidInput."""
         kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
         values = {name: one for name, one in given.items() if name not in kinds}
@@ -346,19 +359,7 @@ class Kernel:
 
     def specialization(self, given: Mapping[str, bool | float | ScalarType]) -> Specialization:
         """Return what a program is made for, by constants and types by name; raises InvalidInput as ``program``."""
-        definition = self.definition
-        values, kinds = self._chosen_of(given)
-        for one in definition.signature.type_variables:
-            name = one.__name__
-            if name not in dict(kinds):
-                raise InvalidInput(
-                    f"{definition.name} was not given its type {name!r}",
-                    fix=f"give {name}={next(iter(one.__constraints__), 'f32')} or another",
-                    parameter=name,
-                )
-        constants = constants_of(definition.name, definition.signature, dict(values))
-        is_over = definition.signature.group is None and self._choices.over is not None
-        return Specialization(constants, kinds, definition.mode, is_over=is_over, robust=definition.is_robust)
+        return specialization_of(self.definition, self._choices, *self._chosen_of(given))
 
     @SignatureProperty
     def __signature__(self) -> inspect.Signature:
@@ -383,13 +384,11 @@ class Kernel:
                 found = self._chosen.setdefault(choices.key, found)
         return found
 
-    def __copy__(self) -> Kernel:
+    def __copy__(self, _: object = None) -> Kernel:
         """Return itself: a kernel does not change."""
         return self
 
-    def __deepcopy__(self, _: object) -> Kernel:
-        """Return itself: a kernel does not change."""
-        return self
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle it by its name in its module, else by its text; raises TypeError for one that was put on a driver."""

@@ -17,14 +17,17 @@ from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import table
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.array_calls import ArrayCalls
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.describe import SignatureProperty, call_signature, described_binding, signature_text
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines
-from vyre_driver.runtime.options import CallOptions
+from vyre_driver.runtime.options import CallOptions, PreparedCall
 from vyre_driver.runtime.resident import ResidentCalls
+from vyre_driver.runtime.streamed import StreamedLoad
+from vyre_driver.runtime.streamed_call import StreamedCall, split_options
 from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.telemetry.events import EventKind
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.calls import ProvenCall
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
+    from vyre_driver.runtime.streamed import Slots
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.spirv.layout import Member
 
@@ -161,7 +165,7 @@ class Kernel:
             self._context.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._pipelines.key_hex)
             raise
         self._context.events.dispatched(time.perf_counter_ns() - began, self._pipelines.key_hex, 1, label or "")
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return as_returned(outputs)
 
     def _call_plainly(
         self,
@@ -185,7 +189,7 @@ class Kernel:
             self._context.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._pipelines.key_hex)
             raise
         self._context.events.dispatched(time.perf_counter_ns() - began, self._pipelines.key_hex, 1, "")
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        return as_returned(outputs)
 
     def bind(
         self,
@@ -332,6 +336,19 @@ class Kernel:
         return None if targets is None else (found, contents, words, targets)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
+        call = self._prepared(arrays, named, options)
+        calls: ArrayCalls | ResidentCalls = self._array_calls
+        for one in (*call.arrays, *call.targets):
+            if type(one) is Buffer:
+                calls = self._resident_calls
+        return list(calls.run(*call))
+
+    def _load(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions, slots: Slots) -> StreamedLoad:
+        """Prove a call of a stream and place it; one that runs nothing has its outputs at once. Raises as a call."""
+        found = self._resident_calls.load(self._prepared(arrays, named, options), slots)
+        return StreamedLoad(outputs=self._run(arrays, named, options)) if found is None else found
+
+    def _prepared(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> PreparedCall:
         plan = self.source.plan
         targets = () if options.out is None else targets_of(plan, options.out)
         if targets:
@@ -340,11 +357,17 @@ class Kernel:
         if options.label is not None:  # after the push constants, of which one may have that name
             check_text("label", options.label)
         groups = given_groups(self.source.workgroup, options.workgroups, options.invocations)
-        calls: ArrayCalls | ResidentCalls = self._array_calls
-        for one in (*arrays, *targets):
-            if type(one) is Buffer:
-                calls = self._resident_calls
-        return list(calls.run(arrays, push_words, groups, targets, options))
+        return PreparedCall(arrays, push_words, groups, targets, options)
+
+    def __vyre_stream__(
+        self, context: Context, arrays: tuple[object, ...], named: dict[str, object], out: object
+    ) -> StreamedCall:
+        """Return a call of a stream: arrays and options as of a call, ``out`` as its."""
+        if context is not self._context:
+            raise InvalidInput(
+                f"the kernel {self.name!r} is of another driver than the stream", fix="stream with the driver that compiled it"
+            )
+        return StreamedCall(self, arrays, *split_options(named, out, is_strict=context.is_strict), as_returned)
 
     def _pushed(
         self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions
@@ -363,3 +386,8 @@ class Kernel:
                 arrays = in_binding_order(source.plan, arrays, by_name, left_out)
         given = {} if given is None else given
         return arrays, pack_push_constants(source.push_constants, source.named_push_bytes, given, source.plan.subject)
+
+
+def as_returned(outputs: list[Any]) -> Any:  # noqa: ANN401 -- an array, a buffer, or a tuple of them
+    """Return the outputs of a call as it returns them: the only one, or a tuple."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)

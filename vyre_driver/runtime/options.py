@@ -29,3 +29,13 @@ class CallOptions(NamedTuple):
     def shapes(self) -> Mapping[str, int | tuple[int, ...]] | None:
         """The shapes of what is only written, by name, as far as the caller gives them."""
         return self.out_shapes if self.sized is None else self.sized
+
+
+class PreparedCall(NamedTuple):
+    """A call with its arrays in binding order, its push constants as words, its grid, and what each output is written to."""
+
+    arrays: tuple[object, ...]
+    push_words: tuple[int, ...]
+    groups: tuple[int, int, int] | None
+    targets: tuple[object, ...]
+    options: CallOptions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from vyre_driver.kompute.submission import NoDispatch
 from vyre_driver.kompute.views import pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
 from vyre_driver.runtime.bound import Observed, RecentBindings, ResidentDispatch
+from vyre_driver.runtime.placement import Contents, Result, part_of
+from vyre_driver.runtime.streamed import check_streamed, streamed_load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,69 +26,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.binding.plan import Binding
-    from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.runtime.array_calls import ArrayCalls
     from vyre_driver.runtime.kernel_pipelines import KernelPipelines
-    from vyre_driver.runtime.options import CallOptions
+    from vyre_driver.runtime.options import CallOptions, PreparedCall
+    from vyre_driver.runtime.streamed import Slot, Slots, StreamedLoad
 
 
 _MAX_PROOFS = 64
-
-Timeout: TypeAlias = float | Deadline | None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What one output gives: the buffer that holds it, or what is read of it, into ``target`` or a new array."""
-
-    binding: Binding
-    buffer: Buffer
-    form: ResultForm
-    target: NDArray[Any] | None
-    is_array: bool
-
-    def take(self, timeout: Timeout) -> Buffer | NDArray[Any]:
-        """Return it, read back if need be."""
-        part = part_of(self.binding, self.buffer)
-        if not self.is_array:
-            return part
-        if self.form.elements is None:
-            return part.read(timeout, out=self.target)
-        found = self.form.finish(self.buffer.read(timeout))
-        if self.target is None:
-            return found
-        np.copyto(self.target, found)
-        return self.target
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What the buffer of an argument begins with: a copy of another, an array, or zeros."""
-
-    place: int
-    buffer: Buffer
-    source: Buffer | NDArray[Any] | None
-
-    def put(self, timeout: Timeout) -> None:
-        """Put it there; raises as ``Buffer.write``."""
-        if isinstance(self.source, Buffer):
-            self.source.copy_to(self.buffer, timeout)
-        elif self.source is None:
-            self.buffer.fill(0, timeout)
-        else:
-            self.buffer.write(self.source, timeout)
-
-
-def part_of(binding: Binding, buffer: Buffer) -> Buffer:
-    """Return what comes back of an output: a view of its ``output_byte_range``, as elements where that cuts none."""
-    if binding.output_byte_range is None:
-        return buffer
-    start, length = binding.readback_slice(buffer.nbytes)
-    _, dtype = returned_form(binding, buffer.shape, buffer.dtype)
-    return buffer.reshape(-1).view(np.uint8)[start : start + length].view(dtype)
 
 
 class ProvenBinding(NamedTuple):
@@ -200,7 +148,7 @@ class ResidentCalls:
             outputs = zip(self._descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.shapes)
-        buffers, contents, results = self._placed(arguments, arrays, targets)
+        buffers, contents, results = self._placed(arguments, arrays, targets, None)
         self._check_overlaps(buffers)
         if options.strict:
             self._run_strictly(arrays, push_words, groups, options, contents, results)
@@ -211,6 +159,30 @@ class ResidentCalls:
             one.put(deadline)
         bound.recordings.first.run(deadline)
         return [one.take(deadline) for one in results]
+
+    def load(self, call: PreparedCall, slots: Slots) -> StreamedLoad | None:
+        """Prove a call of a stream, and place it in a slot; None if it runs nothing.
+
+        Raises InvalidInput as a call, and where a buffer of the caller's would be copied from or to.
+        """
+        arguments = checked_arguments(self._source.plan, call.arrays, call.options.shapes)
+        proven = self._prove(arguments, call.groups)
+        grid = proven.grid
+        if grid is None:
+            return None
+        given = [one.form if isinstance(one, Buffer) else None for one in (*call.arrays, *call.targets)]
+        slot = slots.take((id(self), grid, tuple([(one.shape, one.dtype) for one in arguments]), tuple(given)))
+        try:
+            buffers, contents, results = self._placed(arguments, call.arrays, call.targets, slot)
+            self._check_overlaps(buffers)
+            check_streamed(contents, results, slot)
+            pipeline = slot.pipeline = slot.pipeline or self._pipelines.with_room(
+                lambda: self._pipelines.bind(pieces_of(self._context.device, buffers, self._writes), grid)
+            )
+        except BaseException:
+            slots.give_back(slot)
+            raise
+        return streamed_load(slot, pipeline, call.push_words + proven.words, contents, results)
 
     def _run_strictly(  # noqa: PLR0913 -- a call
         self,
@@ -233,14 +205,15 @@ class ResidentCalls:
             part_of(result.binding, result.buffer).write(contained, timeout)
 
     def _placed(
-        self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object]
+        self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object], slot: Slot | None
     ) -> tuple[tuple[Buffer, ...], list[Contents], list[Result]]:
         """Give each argument the caller's buffer or a new one; returns them, what they begin with, and the results.
 
         A buffer that is given for what is read and written is updated in place, unless another buffer is its target: then that
         one begins with its contents. New outputs are buffers where every array given is one, else they come back as arrays.
+        With a slot its buffers are taken for new ones, and what they get comes back as arrays.
         """
-        is_resident = bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
+        is_resident = slot is None and bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
         buffers: list[Buffer] = []
         contents: list[Contents] = []
         results: list[Result] = []
@@ -248,8 +221,9 @@ class ResidentCalls:
             source = None if one.position is None else arrays[one.position]
             is_output = one.binding.output_index is not None
             target = targets[len(results)] if targets and is_output else None
-            buffers.append(self._buffer_of(one, source, target))
-            if buffers[-1] is not source and (one.data is not None or isinstance(source, Buffer) or target is None):
+            buffers.append(self._buffer_of(one, source, target, slot))
+            begins = one.data is not None or isinstance(source, Buffer) or not isinstance(target, Buffer)
+            if buffers[-1] is not source and begins:
                 contents.append(Contents(len(buffers) - 1, buffers[-1], source if isinstance(source, Buffer) else one.data))
             if not is_output:
                 continue
@@ -265,7 +239,7 @@ class ResidentCalls:
         check_out(arguments, buffers, targets)
         return tuple(buffers), contents, results
 
-    def _buffer_of(self, argument: BufferArgument, source: object, target: object) -> Buffer:
+    def _buffer_of(self, argument: BufferArgument, source: object, target: object, slot: Slot | None) -> Buffer:
         """Return the buffer that a binding gets."""
         given = [one for one in (target, source) if isinstance(one, Buffer)]
         for one in given:
@@ -280,7 +254,8 @@ class ResidentCalls:
             )
         if given:
             return given[0]
-        return self._context.room.make(lambda: Buffer(device, form.shape, form.dtype, argument.binding.name))
+        made = functools.partial(Buffer, device, form.shape, form.dtype, argument.binding.name)
+        return self._context.room.make(made if slot is None else functools.partial(slot.buffer, argument.binding.name, made))
 
     def _check_device(self, buffer: Buffer, argument: BufferArgument) -> None:
         if buffer.device is not self._context.device:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
     from vyre_driver.runtime.options import CallOptions
+    from vyre_driver.runtime.streamed import Slots, StreamedLoad
     from vyre_driver.runtime.trace import Trace
 
 
@@ -61,6 +62,14 @@ class TunedProgram(Kernel):
         found = self._declared()._run(arrays, named, options)  # noqa: SLF001 -- its own class
         self._ran_as_declared = True
         return found
+
+    def _load(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions, slots: Slots) -> StreamedLoad:
+        if options.workgroups is None and options.invocations is None:
+            try:
+                return super()._load(arrays, named, options, slots)
+            except LimitExceeded:  # as in a call
+                pass
+        return self._declared()._load(arrays, named, options, slots)  # noqa: SLF001 -- its own class
 
     @property
     def trace(self) -> Trace:

@@ -9,8 +9,9 @@ from vyre_driver.checks import integer_within
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
-from vyre_driver.lang.launch.arguments import checked_constant
+from vyre_driver.lang.launch.arguments import checked_constant, constants_of
 from vyre_driver.lang.launch.extents import index_names
+from vyre_driver.lang.source.parameters import Specialization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,3 +120,23 @@ def chosen_types(
                 parameter=name,
             )
     return tuple(sorted({**dict(chosen), **given}.items()))
+
+
+def specialization_of(
+    definition: Definition,
+    choices: Choices,
+    values: tuple[tuple[str, Any], ...],
+    kinds: tuple[tuple[str, ScalarType], ...],
+) -> Specialization:
+    """Return what a program is made for with these constants and types; raises InvalidInput if a type is missing."""
+    for one in definition.signature.type_variables:
+        name = one.__name__
+        if name not in dict(kinds):
+            raise InvalidInput(
+                f"{definition.name} was not given its type {name!r}",
+                fix=f"give {name}={next(iter(one.__constraints__), 'f32')} or another",
+                parameter=name,
+            )
+    constants = constants_of(definition.name, definition.signature, dict(values))
+    is_over = definition.signature.group is None and choices.over is not None
+    return Specialization(constants, kinds, definition.mode, is_over=is_over, robust=definition.is_robust)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
     Taken = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
+
+
+class HostCall(NamedTuple):
+    """What a compiled program is called with, and what makes of its outputs those of the kernel, in order."""
+
+    arrays: tuple[Any, ...]
+    out: tuple[Any, ...] | None
+    out_shapes: dict[str, tuple[int, ...]] | None
+    finish: Callable[[list[Any]], list[Any]]
 
 
 @dataclass(eq=False)
@@ -128,10 +137,9 @@ class Launch:
         """Run the program; returns what comes back for each array that is written, in order."""
         outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
         if self.compiled is None:
-            return [self._zeros(name, given) for name in outputs]
+            return [self.zeros(name, given) for name in outputs]
         arrays = {**given, **self.stand_ins}
-        pushed = self.fixed if self.is_stored else {**self.fixed, **numbers}
-        options = {"push_constants": pushed, "workgroups": self.grid, **options}
+        options = {**self.pushed(numbers), **options}
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
         try:
             if any(isinstance(one, Buffer) for one in given.values()):
@@ -141,7 +149,11 @@ class Launch:
                 found = self._run_on_host(self.compiled, inputs, outputs, arrays, extra, options)
         except (OutputNotWritten, InputChanged) as error:
             raise found_in(self.name, error, self.shapes) from None
-        return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
+        return [self.zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
+
+    def pushed(self, numbers: Mapping[str, object]) -> dict[str, Any]:
+        """Return push constants and grid, as options of a call."""
+        return {"push_constants": self.fixed if self.is_stored else {**self.fixed, **numbers}, "workgroups": self.grid}
 
     def stored_buffers(self, numbers: Mapping[str, object]) -> list[Buffer]:
         """Return a buffer of the numbers that come in one, or nothing."""
@@ -206,6 +218,14 @@ class Launch:
         options: Mapping[str, Any],
     ) -> list[Any]:
         """Run on arrays of the host, each copied to the device and back."""
+        call = self.host_call(inputs, outputs, arrays, extra)
+        found = run(*call.arrays, out=call.out, out_shapes=call.out_shapes, **options)
+        return call.finish(list(found) if isinstance(found, tuple) else [found])
+
+    def host_call(
+        self, inputs: list[str], outputs: list[str], arrays: Mapping[str, GivenArray], extra: list[NDArray[np.uint32]]
+    ) -> HostCall:
+        """Return what the compiled program is called with where arrays are copied to the device and back."""
         bools = self.bools(arrays)
         given = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
         targets = [None if name in bools else arrays[name] for name in outputs]
@@ -214,15 +234,17 @@ class Launch:
             targets.append(None)
         fresh = [name for name in outputs if name not in inputs and (name in bools or arrays[name] is None)]
         shapes = {name: self.shape(arrays, name) for name in fresh}
+
+        def finish(results: list[Any]) -> list[Any]:
+            if self.check is not None:
+                self.check(results.pop())
+            for place, name in enumerate(outputs):
+                if name in bools:
+                    results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
+            return results
+
         out = tuple(targets) if any(one is not None for one in targets) else None
-        found = run(*given, *extra, out=out, out_shapes=shapes or None, **options)
-        results = list(found) if len(targets) > 1 else [found]
-        if self.check is not None:
-            self.check(results.pop())
-        for place, name in enumerate(outputs):
-            if name in bools:
-                results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
-        return results
+        return HostCall((*given, *extra), out, shapes or None, finish)
 
     def _fault_words(self) -> Buffer:
         """Return a buffer for what a program that checks itself finds: nothing so far."""
@@ -235,7 +257,7 @@ class Launch:
         held = [name for name, element in self.elements.items() if element is bool_]
         return frozenset(name for name in held if not isinstance(arrays[name], Buffer))
 
-    def _zeros(self, name: str, given: Mapping[str, GivenArray]) -> GivenArray:
+    def zeros(self, name: str, given: Mapping[str, GivenArray]) -> GivenArray:
         """Return an output that nothing is written to: as it is given, else zeros of its shape."""
         found = given[name]
         if found is not None:

@@ -1,0 +1,82 @@
+"""Kernels of modules and programs, with the constants or the workgroup that tuning has found best."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput
+from vyre_driver.lowering.module import module_source
+from vyre_driver.runtime.compilation import compile_source
+from vyre_driver.runtime.kernel import Kernel
+from vyre_driver.target.config_check import check_supported_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vyre_driver.autotune.search.space import TuningSpace
+    from vyre_driver.autotune.store.records import TuningRecords
+    from vyre_driver.ir.program import Program
+    from vyre_driver.runtime.context import Context
+    from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.target.config import DispatchConfig
+
+_KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
+
+
+def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
+    context: Context,
+    tuning: TuningRecords,
+    module: SpirvModule,
+    constants: Mapping[str, object] | SpecMap | None,
+    config: DispatchConfig | None,
+    space: TuningSpace | None,
+    began: int,
+) -> Kernel:
+    """Return the kernel of a module, for which compiling ``began`` then; raises as ``Driver.compile``."""
+    check_supported_fields(config, _KEPT_OF_MODULES, "module")
+    device = context.device
+    if space is not None:
+        from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
+
+        constants = tuned_specs(module, constants, space, device.physical, tuning)
+    source = module_source(module, constants, device.physical, device.features, device.api_version)
+    return Kernel(context, compile_source(context, source, began))
+
+
+def check_no_space(space: TuningSpace | None) -> None:
+    """Check that no space is given for a program; raises InvalidInput."""
+    if space is not None:
+        raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
+
+
+def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
+    context: Context,
+    tuning: TuningRecords,
+    program: Program,
+    constants: Mapping[str, object] | SpecMap | None,
+    config: DispatchConfig | None,
+    began: int,
+    tune: Callable[..., object],
+) -> Kernel:
+    """Return the kernel of a program, as ``kernel_of_module``; ``tune`` is called first where calls are tuned on first use."""
+    from vyre_driver.lowering.program import prepare_for  # late: most need no programs
+
+    device = context.device
+    prepared = prepare_for(device, program, constants, config)
+    declared = prepared.kernel_source(device.physical.limits, config)
+    tuned = None
+    if not tuning.is_idle and (config is None or config.workgroup_override is None):
+        if tuning.tunes_on_first_use:
+            tune(prepared, program, constants, config)
+        from vyre_driver.autotune.choice import tuned_config
+
+        tuned = tuned_config(prepared, config, device.physical, tuning)
+    if tuned is None:
+        return Kernel(context, compile_source(context, declared, began))
+    from vyre_driver.runtime.tuned_program import TunedProgram
+
+    source = prepare_for(device, program, constants, tuned).kernel_source(device.physical.limits, tuned)
+    as_declared = partial(compile_source, context, declared)
+    return TunedProgram(context, compile_source(context, source, began), declared.workgroup, as_declared)

@@ -222,8 +222,9 @@ struct vyre_device {
   uint32_t queue_family;                 /* its; written before it */
   pthread_mutex_t queue_lock;            /* held while work is handed to it */
   pthread_mutex_t fence_lock;
-  VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
+  VkFence idle_fences[VYRE_FENCE_POOL];  /* to be reset and handed out */
   uint32_t idle_fence_count;
+  _Atomic(VkFence) ready_fence;          /* reset already; NULL: none is */
   uint32_t abandoned_fence_count;
   vyre_handle_map fences;                /* VkFence -> VYRE_FENCE_* bits, of those handed out */
   vyre_handle_map fence_work;            /* VkFence -> the one VkCommandBuffer last submitted with it */
@@ -334,10 +335,17 @@ VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkF
 VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns);
 /* Submits and finishes in one; a failure that leaves *fence NULL is the submission's. */
 VkResult vyre_run_commands(vyre_device *device, VkCommandBuffer commands, uint64_t slice_ns, VkFence *fence);
+/* The same in two parts. The first waits for no work: false, and nothing is done, where somebody destroys the device or waits for
+   all of it. The second follows a *result of VK_SUCCESS. */
+bool vyre_begin_run(vyre_device *device, VkCommandBuffer commands, VkFence *fence, VkResult *result);
+VkResult vyre_end_run(vyre_device *device, uint64_t slice_ns, VkFence *fence);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
 void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for it; it is given back once it is signalled, */
 void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
 void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
+
+/* waits.c: of a fence that was submitted. */
+VkResult vyre_wait_submitted(vyre_device *device, VkFence fence, uint64_t slice_ns);
 
 /* sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);

@@ -1,5 +1,9 @@
 """Runs of bound kernels: included by _layer.pyx."""
 
+cdef extern from "layer.h" nogil:
+    c_bool vyre_begin_run(vyre_device* device, VkCommandBuffer commands, VkFence* fence, VkResult* result)
+    VkResult vyre_end_run(vyre_device* device, uint64_t slice_ns, VkFence* fence)
+
 cdef double MOST_S = 4294967296.0  # 136 years, as for kompute's Deadline
 
 
@@ -48,7 +52,7 @@ cdef class Runs:
     cdef int submit_and_wait(self, uint64_t left_ns, timeout) except -1:
         # Before it is submitted: whoever asks for an earlier one meanwhile gets the answer that it has ended.
         self._generation += 1
-        cdef VkResult result = self.dispatch.run(min(left_ns, SLICE_NS))
+        cdef VkResult result = run_once(self.dispatch, min(left_ns, SLICE_NS))
         if result == VK_SUCCESS:
             return 0
         if self.dispatch.fence == NULL:
@@ -62,6 +66,25 @@ cdef class Runs:
         if result != VK_SUCCESS:
             self._raise_result("wait", result)
         return 0
+
+
+cdef VkResult run_once(Dispatch dispatch, uint64_t slice_ns) noexcept:
+    """Submit it, and wait so long at most; a failure with nothing pending is the submission's.
+
+    The GIL goes when the device has got the work: letting it go takes the run no time then.
+    """
+    cdef vyre_device* device = dispatch.owner.device
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_failure before = thread.failure
+    cdef VkResult result
+    if not vyre_begin_run(device, dispatch.commands, &dispatch.fence, &result):
+        with nogil:
+            result = vyre_run_commands(device, dispatch.commands, slice_ns, &dispatch.fence)
+    elif result == VK_SUCCESS:
+        with nogil:
+            result = vyre_end_run(device, slice_ns, &dispatch.fence)
+    thread.failure = before  # the result tells
+    return result
 
 
 cdef bint is_plain(timeout, uint64_t* ns) except -1:

@@ -3,20 +3,7 @@
    kompute creates and destroys a fence for each run, which costs more than the run: fences are recycled. Its wait blocks at once
    and holds the GIL: ours polls for a bounded time first, and when the thread asks for it the wait is answered at once and its
    fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
-#include "layer.h"
-
-enum {
-  VYRE_FENCE_SUBMITTED = 1, /* work that signals it was submitted, and nobody has seen it signalled */
-  VYRE_FENCE_DETACHED = 2,  /* kompute thinks it is done with it; Python waits on it */
-  VYRE_FENCE_ABANDONED = 4, /* and Python has stopped waiting */
-};
-
-#define POLLS_A_CLOCK_READ 8
-
-/* Counts the submissions that nobody has seen the end of. */
-static void count_pending(vyre_device *device, uintptr_t before, uintptr_t after) {
-  if ((before ^ after) & VYRE_FENCE_SUBMITTED) vyre_count(device, VYRE_WORK_PENDING, after & VYRE_FENCE_SUBMITTED ? 1 : -1);
-}
+#include "fence_pool.h"
 
 static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uintptr_t clear) {
   uintptr_t bits = 0;
@@ -24,7 +11,7 @@ static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uint
   if (vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits)) {
     uintptr_t changed = (bits & ~clear) | set;
     vyre_map_put(&device->fences, VYRE_HANDLE(fence), changed);
-    count_pending(device, bits, changed);
+    vyre_count_pending(device, bits, changed);
   }
   pthread_mutex_unlock(&device->fence_lock);
 }
@@ -36,7 +23,7 @@ static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer b
   if (vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits)) {
     vyre_map_put(&device->fences, VYRE_HANDLE(fence), bits | VYRE_FENCE_SUBMITTED);
     is_found_later = vyre_map_put(&device->fence_work, VYRE_HANDLE(fence), (uintptr_t)buffer);
-    count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
+    vyre_count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
   }
   pthread_mutex_unlock(&device->fence_lock);
   /* Out of memory: who frees the command buffer could not tell that it runs. */
@@ -59,84 +46,29 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   VkFence reused = VK_NULL_HANDLE;
   if (device->config.hooks & VYRE_HOOK_FENCES && plain) {
     pthread_mutex_lock(&device->fence_lock);
-    if (device->idle_fence_count) reused = device->idle_fences[--device->idle_fence_count];
+    reused = vyre_take_idle(device);
     if (reused && !vyre_map_put(&device->fences, VYRE_HANDLE(reused), 0)) {
-      device->idle_fences[device->idle_fence_count++] = reused;
+      if (!vyre_keep_idle(device, reused)) device->vk.DestroyFence(handle, reused, NULL);
       reused = VK_NULL_HANDLE;
     }
+    if (reused) vyre_count_alone(device, VYRE_FENCES_REUSED, 1);
     pthread_mutex_unlock(&device->fence_lock);
   }
-  if (reused) {
-    vyre_count(device, VYRE_FENCES_REUSED, 1);
-    *out = reused;
-    return VK_SUCCESS;
-  }
+  *out = reused;
+  if (reused) return VK_SUCCESS;
   VkResult result = device->vk.CreateFence(handle, info, allocator, out);
   if (result != VK_SUCCESS) return result;
-  vyre_count(device, VYRE_FENCES_CREATED, 1);
-  if (plain) {
-    pthread_mutex_lock(&device->fence_lock);
-    (void)vyre_map_put(&device->fences, VYRE_HANDLE(*out), 0);
-    pthread_mutex_unlock(&device->fence_lock);
-  }
+  pthread_mutex_lock(&device->fence_lock);
+  vyre_count_alone(device, VYRE_FENCES_CREATED, 1);
+  if (plain) (void)vyre_map_put(&device->fences, VYRE_HANDLE(*out), 0);
+  pthread_mutex_unlock(&device->fence_lock);
   return VK_SUCCESS;
-}
-
-/* Under fence_lock; false: out of memory. */
-static bool note_taken(vyre_device *device, VkFence fence, VkCommandBuffer commands) {
-  uintptr_t work = 0;
-  if (!vyre_map_put(&device->fence_work, VYRE_HANDLE(fence), (uintptr_t)commands)) return false;
-  if (!vyre_map_put(&device->fences, VYRE_HANDLE(fence), VYRE_FENCE_SUBMITTED)) {
-    (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
-    return false;
-  }
-  count_pending(device, 0, VYRE_FENCE_SUBMITTED);
-  return true;
-}
-
-/* A fence for work that is about to be submitted, and known to be pending from now on: one lock for all of it. */
-static VkResult take_fence(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
-  VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  VkFence fence = VK_NULL_HANDLE;
-  pthread_mutex_lock(&device->fence_lock);
-  if (device->idle_fence_count && note_taken(device, device->idle_fences[device->idle_fence_count - 1], commands)) {
-    fence = device->idle_fences[--device->idle_fence_count];
-  }
-  pthread_mutex_unlock(&device->fence_lock);
-  *out = fence;
-  if (fence) {
-    vyre_count(device, VYRE_FENCES_REUSED, 1);
-    return VK_SUCCESS;
-  }
-  VkResult result = device->vk.CreateFence(device->handle, &info, NULL, out);
-  if (result != VK_SUCCESS) return result;
-  vyre_count(device, VYRE_FENCES_CREATED, 1);
-  pthread_mutex_lock(&device->fence_lock);
-  bool is_known = note_taken(device, *out, commands);
-  pthread_mutex_unlock(&device->fence_lock);
-  if (is_known) return VK_SUCCESS;
-  device->vk.DestroyFence(device->handle, *out, NULL);
-  return VK_ERROR_OUT_OF_HOST_MEMORY;
-}
-
-/* Of work that has ended, or never began; inside vyre_enter, which keeps out who would wait for the fence while it is reset. */
-static void give_ended_back(vyre_device *device, VkFence fence) {
-  bool kept = device->config.hooks & VYRE_HOOK_FENCES && device->vk.ResetFences(device->handle, 1, &fence) == VK_SUCCESS;
-  uintptr_t bits = 0, work = 0;
-  pthread_mutex_lock(&device->fence_lock);
-  (void)vyre_map_take(&device->fences, VYRE_HANDLE(fence), &bits);
-  (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
-  count_pending(device, bits, 0);
-  kept = kept && device->idle_fence_count < VYRE_FENCE_POOL;
-  if (kept) device->idle_fences[device->idle_fence_count++] = fence;
-  pthread_mutex_unlock(&device->fence_lock);
-  if (!kept) device->vk.DestroyFence(device->handle, fence, NULL);
 }
 
 /* Inside vyre_enter. Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
 static void end_and_give_back(vyre_device *device, VkFence fence, uintptr_t bits) {
   if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
-  give_ended_back(device, fence);
+  vyre_give_ended_back(device, fence);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_fence(
@@ -175,20 +107,26 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
-VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, bool is_run, VkFence *out) {
   VkQueue queue = atomic_load_explicit(&device->queue, memory_order_acquire);
   VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
   VkFence fence;
-  VkResult result = take_fence(device, commands, &fence);
+  bool is_new;
+  VkResult result = vyre_take_fence(device, &fence, &is_new);
   if (result == VK_SUCCESS) {
     result = submit(device, queue, commands ? 1 : 0, commands ? &info : NULL, fence);
     if (result == VK_SUCCESS) {
       *out = fence;
+      vyre_note_taken(device, fence, commands, is_new, is_run);
     } else {
-      give_ended_back(device, fence);
+      vyre_give_ended_back(device, fence);
     }
   }
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+}
+
+VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+  return submit_commands(device, commands, false, out);
 }
 
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
@@ -200,40 +138,10 @@ VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
   return result;
 }
 
-static VkResult poll_fence(vyre_device *device, VkFence fence, uint64_t most_ns) {
-  uint64_t budget = device->config.hooks & VYRE_HOOK_WAITS ? device->config.poll_ns : 0;
-  budget = budget < most_ns ? budget : most_ns;
-  uint64_t start = 0;
-  for (uint32_t polls = 1;; polls++) {
-    VkResult result = device->vk.GetFenceStatus(device->handle, fence);
-    if (result != VK_NOT_READY || !budget) return result;
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-    if (polls % POLLS_A_CLOCK_READ) continue; /* the clock takes as long as a poll */
-    uint64_t now = vyre_now_ns();
-    if (!start) start = now;
-    if (now - start >= budget) return result;
-  }
-}
-
-/* Of a fence that was submitted. */
-static VkResult wait_submitted(vyre_device *device, VkFence fence, uint64_t slice_ns) {
-  VkResult result = vyre_injected(VYRE_CALL_WAIT);
-  if (result == VK_SUCCESS) result = poll_fence(device, fence, slice_ns);
-  if (result == VK_SUCCESS) {
-    vyre_count(device, VYRE_WAITS_POLLED, 1);
-  } else if (result == VK_NOT_READY) {
-    vyre_count(device, VYRE_WAITS_BLOCKED, 1);
-    result = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, slice_ns);
-  }
-  return result < 0 ? vyre_record(device, VYRE_CALL_WAIT, result, 0) : result;
-}
-
 static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
   uintptr_t bits;
   if (find_fence(device, fence, &bits) && !(bits & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
-  VkResult result = wait_submitted(device, fence, slice_ns);
+  VkResult result = vyre_wait_submitted(device, fence, slice_ns);
   if (result == VK_SUCCESS) change_fence(device, fence, 0, VYRE_FENCE_SUBMITTED);
   return result;
 }
@@ -246,9 +154,9 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) 
 }
 
 static VkResult finish(vyre_device *device, VkFence *fence, uint64_t slice_ns) {
-  VkResult result = wait_submitted(device, *fence, slice_ns);
+  VkResult result = vyre_wait_submitted(device, *fence, slice_ns);
   if (result != VK_SUCCESS) return result;
-  give_ended_back(device, *fence);
+  vyre_give_ended_back(device, *fence);
   *fence = VK_NULL_HANDLE;
   return VK_SUCCESS;
 }
@@ -260,10 +168,23 @@ VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns) {
   return result;
 }
 
+bool vyre_begin_run(vyre_device *device, VkCommandBuffer commands, VkFence *fence, VkResult *result) {
+  if (pthread_rwlock_tryrdlock(&device->use_lock)) return false;
+  *result = atomic_load(&device->alive) ? submit_commands(device, commands, true, fence) : VK_ERROR_DEVICE_LOST;
+  if (*result != VK_SUCCESS) vyre_leave(device);
+  return true;
+}
+
+VkResult vyre_end_run(vyre_device *device, uint64_t slice_ns, VkFence *fence) {
+  VkResult result = finish(device, fence, slice_ns);
+  vyre_leave(device);
+  return result;
+}
+
 VkResult vyre_run_commands(vyre_device *device, VkCommandBuffer commands, uint64_t slice_ns, VkFence *fence) {
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
-  VkResult result = vyre_submit_commands(device, commands, fence);
-  if (result == VK_SUCCESS) result = finish(device, fence, slice_ns);
+  VkResult result = submit_commands(device, commands, true, fence);
+  if (result == VK_SUCCESS) return vyre_end_run(device, slice_ns, fence);
   vyre_leave(device);
   return result;
 }
@@ -374,9 +295,7 @@ void vyre_sync_close(vyre_device *device) {
   }
   vyre_map_free(&device->fences);
   vyre_map_free(&device->fence_work);
-  while (device->idle_fence_count) {
-    device->vk.DestroyFence(device->handle, device->idle_fences[--device->idle_fence_count], NULL);
-  }
+  vyre_fences_close(device);
 }
 
 PFN_vkVoidFunction vyre_sync_hook(const char *name) {

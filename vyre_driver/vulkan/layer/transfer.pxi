@@ -188,16 +188,6 @@ cdef class Dispatch(Recorded):
         thread.failure = before  # the result tells
         return None if result >= VK_SUCCESS else Failure("submit", result, 0)
 
-    cdef VkResult run(self, uint64_t slice_ns) noexcept:
-        """Submit it, and wait so long at most; a failure with nothing pending is the submission's."""
-        cdef vyre_thread* thread = vyre_this_thread()
-        cdef vyre_failure before = thread.failure
-        cdef VkResult result
-        with nogil:
-            result = vyre_run_commands(self.owner.device, self.commands, slice_ns, &self.fence)
-        thread.failure = before  # the result tells
-        return result
-
 
 def record_dispatch(
     LayerDevice device not None, Bound bound, tuple groups not None, bytes push not None, copies, bint device_only, keep,

@@ -12,6 +12,7 @@ from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_alone, record_for_c
 from vyre_driver.process.copies import refuse_copies
+from vyre_driver.runtime._runs import ToldRuns
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
 from vyre_driver.telemetry.events import EventKind
@@ -64,15 +65,18 @@ class ResidentDispatch:
         self.observed = observed
 
 
-class BoundKernel:
+class BoundKernel(ToldRuns):
     """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
 
-    __slots__ = ("__weakref__", "_dispatch", "_recordings")
+    __slots__ = ("__weakref__", "_dispatch")
+
+    _recordings: Recordings
 
     def __init__(self, dispatch: ResidentDispatch) -> None:
         """Made by ``Kernel.bind``."""
+        # Those are its recordings until ``set`` puts its own there, in one step.
+        super().__init__(dispatch.recordings, dispatch.observed.replays, dispatch.observed.failed)
         self._dispatch = dispatch
-        self._recordings = dispatch.recordings  # until ``set`` puts its own there, in one step
 
     @property
     def pipeline(self) -> BoundPipeline | NoDispatch:
@@ -128,18 +132,6 @@ class BoundKernel:
         except Exception as error:
             dispatch.observed.failed(error)
             raise
-
-    def run(self, timeout: float | None = None) -> None:
-        """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
-        observed = self._dispatch.observed
-        replays = observed.replays
-        began = replays.now()
-        try:
-            self._recordings.first.run(timeout)
-        except Exception as error:
-            observed.failed(error, replays.now() - began)
-            raise
-        replays.ended(began)
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Hand the work to the device and return at once, also while earlier submissions of it are under way.

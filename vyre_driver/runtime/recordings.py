@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.errors import LimitExceeded
+from vyre_driver.runtime._runs import Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
 MOST_UNDER_WAY = 64
 
 
-class Recordings:
+class Recordings(Ring):
     """A ring of recordings: each can be handed over once at a time, and a new one is made when all are under way.
 
     All have the same ``values`` recorded: the push constants of a kernel, or of each kernel of a batch.
     """
 
-    __slots__ = ("_earlier", "_oldest", "_record", "_ring", "_what", "first", "values")
+    __slots__ = ("_earlier", "_oldest", "_record", "_ring", "_what", "values")
+
+    first: Submission
 
     def __init__(
         self,

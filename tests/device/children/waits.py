@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from vyre_driver import BoundKernel
+
 HANGS_AFTER_S = 50
 SLICE_S = 0.05
 WAITING = {
@@ -125,6 +127,11 @@ def press_ctrl_c_in_a_wait(over: threading.Event) -> threading.Thread:
     return presser
 
 
+def run(bound: BoundKernel, timeout: float | None = None) -> None:
+    """Run it from a frame of Python's, which ``press_ctrl_c_in_a_wait`` sees: that of BoundKernel.run is C's."""
+    bound.run(timeout)
+
+
 def interrupted(call: Callable[[], object]) -> bool:
     over = threading.Event()
     presser = press_ctrl_c_in_a_wait(over)
@@ -170,11 +177,11 @@ def interrupt_and_run_again(wait: Callable[[Spin], Callable[[], object]], second
 
 
 def ctrl_c_in_run() -> object:
-    return ctrl_c(lambda spin: spin.bound.run)
+    return ctrl_c(lambda spin: functools.partial(run, spin.bound))
 
 
 def ctrl_c_in_run_with_a_time_out() -> object:
-    return ctrl_c(lambda spin: lambda: spin.bound.run(timeout=60))
+    return ctrl_c(lambda spin: functools.partial(run, spin.bound, 60))
 
 
 def ctrl_c_in_result() -> object:
@@ -247,7 +254,7 @@ def ctrl_c_and_the_end() -> object:
 
 def interrupt_and_leave(seconds: float) -> dict[str, object]:
     with Driver() as driver:
-        return {"raised": interrupted(Spin(driver, seconds).bound.run)}
+        return {"raised": interrupted(functools.partial(run, Spin(driver, seconds).bound))}
 
 
 def a_handler_that_returns() -> object:

@@ -103,7 +103,9 @@ def record_dispatch(
     beside: Iterable[Region] = (),
 ) -> Dispatch | Failure: ...
 
-class Runs:
+class Runnable: ...
+
+class Runs(Runnable):
     _lock: CallLock
     _generation: int
     def __init__(self, in_use: DeviceUse, lock: CallLock, works: Sequence[object]) -> None: ...

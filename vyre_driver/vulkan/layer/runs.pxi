@@ -7,8 +7,15 @@ cdef extern from "layer.h" nogil:
 cdef double MOST_S = 4294967296.0  # 136 years, as for kompute's Deadline
 
 
+cdef class Runnable:
+    """What is run in a call of C, as the ``run`` of a subclass does from Python."""
+
+    cdef int run_within(self, timeout) except -1:
+        raise NotImplementedError
+
+
 @cython.no_gc_clear  # what it refers to refers to none of it; its subclass clears the cycles
-cdef class Runs:
+cdef class Runs(Runnable):
     """The runs of one recorded work, one at a time. Where nothing is in the way of one, it is a single call of C.
 
     A subclass has ``_run_after_others(timeout)``, which does any run, ``_raise_result(call, result)``, which raises what a
@@ -29,9 +36,13 @@ cdef class Runs:
 
     def run(self, timeout=None) -> None:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
+        self.run_within(timeout)
+
+    cdef int run_within(self, timeout) except -1:
         cdef uint64_t left_ns = NO_END
         if self.dispatch is None or not is_plain(timeout, &left_ns) or not self.run_alone_ns(left_ns, timeout):
             self._run_after_others(timeout)
+        return 0
 
     cdef bint run_alone_ns(self, uint64_t left_ns, timeout) except -1:
         """Run it, if no thread has the lock and nothing of it is pending; returns whether."""

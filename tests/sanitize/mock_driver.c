@@ -364,6 +364,14 @@ static VkResult get_memory_fd(VkDevice d, const VkMemoryGetFdInfoKHR *info, int 
   return *fd < 0 ? VK_ERROR_TOO_MANY_OBJECTS : VK_SUCCESS;
 }
 
+static VkResult host_pointer_properties(
+    VkDevice d, VkExternalMemoryHandleTypeFlagBits kind, const void *pages, VkMemoryHostPointerPropertiesEXT *out) {
+  (void)d, (void)pages;
+  CHECK(kind == VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, "pages are imported as something else");
+  out->memoryTypeBits = 1;
+  return VK_SUCCESS;
+}
+
 static void free_memory(VkDevice d, VkDeviceMemory memory, const VkAllocationCallbacks *a) {
   (void)a;
   if (!memory) return;
@@ -640,6 +648,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(AllocateMemory, allocate)
   NAMED(FreeMemory, free_memory)
   NAMED(GetMemoryFdKHR, get_memory_fd)
+  NAMED(GetMemoryHostPointerPropertiesEXT, host_pointer_properties)
   NAMED(MapMemory, map_memory)
   NAMED(UnmapMemory, unmap_memory)
   NAMED(CreateBuffer, create_buffer)

@@ -1,0 +1,91 @@
+/* Pipelines of a mock device, and what they are made of. */
+#include "mock.h"
+
+#define BLOB_BYTES 100
+
+static void update_sets(
+    VkDevice d, uint32_t writes, const VkWriteDescriptorSet *write, uint32_t copies, const VkCopyDescriptorSet *copy) {
+  (void)d, (void)copies, (void)copy;
+  for (uint32_t i = 0; i < writes; i++) {
+    const VkDescriptorBufferInfo *info = write[i].pBufferInfo;
+    VkDeviceSize size = ((mock_buffer *)info->buffer)->size;
+    CHECK(info->offset < size, "a range begins past its buffer");
+    CHECK(info->range == VK_WHOLE_SIZE || info->range <= size - info->offset, "a range ends past its buffer");
+  }
+}
+
+#define PLAIN(name, Type) \
+  static VkResult create_##name(VkDevice d, const Vk##Type##CreateInfo *info, const VkAllocationCallbacks *a, Vk##Type *out) { \
+    (void)info, (void)a; \
+    *out = (Vk##Type)mock_make(16, DEVICE(d)); \
+    return VK_SUCCESS; \
+  } \
+  static void destroy_##name(VkDevice d, Vk##Type thing, const VkAllocationCallbacks *a) { \
+    (void)a; \
+    mock_drop((void *)thing, DEVICE(d)); \
+  }
+PLAIN(module, ShaderModule)
+PLAIN(set_layout, DescriptorSetLayout)
+PLAIN(pipeline_layout, PipelineLayout)
+PLAIN(cache, PipelineCache)
+PLAIN(descriptor_pool, DescriptorPool)
+
+static VkResult allocate_sets(VkDevice d, const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out) {
+  (void)d;
+  CHECK(info->descriptorSetCount == 1, "one set comes from a pool");
+  *out = (VkDescriptorSet)info->descriptorPool;
+  return VK_SUCCESS;
+}
+
+static VkResult reset_descriptor_pool(VkDevice d, VkDescriptorPool pool, VkDescriptorPoolResetFlags flags) {
+  (void)d, (void)flags;
+  memset((void *)pool, 0, 16);
+  return VK_SUCCESS;
+}
+
+static VkResult cache_data(VkDevice d, VkPipelineCache cache, size_t *size, void *out) {
+  (void)d, (void)cache;
+  if (out) memset(out, 9, *size);
+  VkResult result = out && *size < BLOB_BYTES ? VK_INCOMPLETE : VK_SUCCESS;
+  *size = BLOB_BYTES;
+  return result;
+}
+
+static VkResult create_pipelines(
+    VkDevice d, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
+    const VkAllocationCallbacks *a, VkPipeline *out) {
+  (void)cache, (void)a;
+  for (const VkBaseInStructure *next = infos->pNext; next; next = next->pNext) {
+    const VkPipelineCreationFeedbackCreateInfo *feedback = (const VkPipelineCreationFeedbackCreateInfo *)next;
+    if (next->sType == VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO) {
+      feedback->pPipelineCreationFeedback->flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
+    }
+  }
+  for (uint32_t i = 0; i < count; i++) out[i] = (VkPipeline)mock_make(16, DEVICE(d));
+  return VK_SUCCESS;
+}
+
+static void destroy_pipeline(VkDevice d, VkPipeline pipeline, const VkAllocationCallbacks *a) {
+  (void)a;
+  mock_drop((void *)pipeline, DEVICE(d));
+}
+
+PFN_vkVoidFunction mock_pipeline_proc(const char *name) {
+  NAMED(UpdateDescriptorSets, update_sets)
+  NAMED(CreateShaderModule, create_module)
+  NAMED(DestroyShaderModule, destroy_module)
+  NAMED(CreateDescriptorSetLayout, create_set_layout)
+  NAMED(DestroyDescriptorSetLayout, destroy_set_layout)
+  NAMED(CreatePipelineLayout, create_pipeline_layout)
+  NAMED(DestroyPipelineLayout, destroy_pipeline_layout)
+  NAMED(CreatePipelineCache, create_cache)
+  NAMED(DestroyPipelineCache, destroy_cache)
+  NAMED(GetPipelineCacheData, cache_data)
+  NAMED(CreateComputePipelines, create_pipelines)
+  NAMED(DestroyPipeline, destroy_pipeline)
+  NAMED(CreateDescriptorPool, create_descriptor_pool)
+  NAMED(DestroyDescriptorPool, destroy_descriptor_pool)
+  NAMED(ResetDescriptorPool, reset_descriptor_pool)
+  NAMED(AllocateDescriptorSets, allocate_sets)
+  return NULL;
+}

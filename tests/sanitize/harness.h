@@ -1,0 +1,113 @@
+/* What the parts of the harness share: apps as kompute is one, what they make, and the scenes. */
+#ifndef VYRE_HARNESS_H
+#define VYRE_HARNESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+#include "mock_driver.h"
+
+#define THREADS 8
+#define BUFFER_BYTES 1000
+#define MAILBOX 4
+#define CHECK(rule) \
+  do { \
+    if (!(rule)) { \
+      fprintf(stderr, "harness: %s: line %d: %s\n", __FILE__, __LINE__, #rule); \
+      abort(); \
+    } \
+  } while (0)
+
+extern VkNegotiateLayerInterface layer;
+extern uint64_t rounds;
+
+/* Work that nobody has waited for, and what it runs on. */
+typedef struct sequence {
+  VkCommandPool pool;
+  VkCommandBuffer commands;
+  VkFence fence;
+} sequence;
+
+typedef struct tensor {
+  VkBuffer buffer;
+  VkDeviceMemory memory;
+  unsigned char *bytes;
+} tensor;
+
+/* A copy of our own, that nobody has waited for. */
+typedef struct transfer {
+  VkCommandBuffer commands;
+  VkFence fence;
+} transfer;
+
+typedef struct parcel {
+  bool full;
+  sequence work;
+  transfer part;
+  tensor from, to;
+  unsigned char mark;
+} parcel;
+
+typedef struct app {
+  VkInstance instance;
+  VkDevice device;
+  VkQueue queue;
+  vyre_device *face; /* what Python holds */
+  bool may_fail;     /* failures are injected, or the device is lost */
+  pthread_mutex_t lock;
+  parcel mailbox[MAILBOX];
+#define X(name) PFN_vk##name name;
+  VYRE_DEVICE_CALLS(X)
+#undef X
+} app;
+
+void on_threads(void *(*run)(void *), void *argument);
+
+/* apps.c */
+#define OF_INSTANCE(a, name) ((PFN_vk##name)layer.pfnGetInstanceProcAddr((a)->instance, "vk" #name))
+VkResult open_instance(app *a);
+void close_instance(app *a);
+VkPhysicalDevice open_armed_instance(app *a, uint64_t poll_ns, uint64_t cache_bytes);
+VkResult set_loader_data(VkDevice device, void *object); /* the loader puts a pointer to its dispatch table into each object */
+VkResult open_device(app *a, VkPhysicalDevice physical);
+void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes);
+void close_app(app *a);
+
+/* kompute.c: as kompute and Python do. */
+bool make_tensor(app *a, tensor *t); /* on with null handles after a failure; then nothing is left. Whether it is whole */
+void drop_tensor(app *a, tensor *t);
+void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound);
+void record_sequence(app *a, sequence *s, const tensor *from, const tensor *to);
+void drop_sequence(app *a, sequence *s);
+void eval_sequence(app *a, sequence *s, bool detach);
+bool finish_sequence(app *a, sequence *s, int slices); /* gives up after some, as a time-out does */
+void submit_part(app *a, transfer *t, const vyre_region *regions, uint32_t count);
+void end_part(app *a, transfer *t, int times); /* submits it again, as long as it is wanted, and lets it go */
+
+/* runs.c */
+void run_once(app *a, uint64_t number); /* tensors, a pipeline, work that this thread or another ends */
+void end_mailbox(app *a);
+
+/* scenes_work.c */
+void many_threads_on_one_device(void);
+void failures_are_injected(void);
+void device_is_lost(void);
+void closed_with_work_running(void);
+
+/* scenes_devices.c */
+void devices_of_their_own_come_and_go(void);
+void hundreds_of_devices_are_open_at_once(void);
+void instances_not_ours_pass_and_refused_ones_leave_nothing(void);
+void refused_devices_leave_nothing(void);
+
+/* scenes_taken.c */
+void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost);
+
+/* scenes_copies.c */
+void long_arrays_are_copied_side_by_side(void);
+
+#endif

@@ -33,13 +33,18 @@ typedef struct mock_instance {
 typedef struct mock_memory {
   unsigned char *bytes;
   VkDeviceSize size;
+  VkBuffer only_for; /* the one buffer that may be bound to it; NULL: any */
+  VkExternalMemoryHandleTypeFlags kind; /* what it is imported from, or may be exported as */
+  int fd;        /* of exported memory */
   bool mapped;
-  bool exported;
+  uint32_t uses; /* copies that are pending; under the device's lock */
 } mock_memory;
 
 typedef struct mock_buffer {
   mock_memory *memory;
   VkDeviceSize size;
+  VkExternalMemoryHandleTypeFlags kinds; /* of external memory that it may be bound to */
+  uint32_t uses;
 } mock_buffer;
 
 typedef struct mock_fence {
@@ -87,6 +92,7 @@ struct mock_device {
   mock_job *first, **last;
   bool lost, held, closing;
   uint32_t unfinished; /* jobs; under the lock */
+  uint64_t submissions; /* of command buffers */
   atomic_int children;
 };
 
@@ -95,6 +101,8 @@ struct mock_device {
 /* Whoever makes an object drops it; a device with objects left may not go. */
 void *mock_make(size_t size, mock_device *owner);
 void mock_drop(void *thing, mock_device *owner);
+void *mock_zeros(size_t size); /* malloc: the layer's calloc may be made to fail */
+VkResult mock_failure(const char *name); /* what mock_fail asked of this call, or VK_SUCCESS */
 
 /* Reads a byte of what must be there still. */
 static inline void mock_touch(const void *thing) { (void)*(const volatile unsigned char *)thing; }
@@ -103,6 +111,7 @@ static inline void mock_touch(const void *thing) { (void)*(const volatile unsign
 void *mock_work(void *device); /* the thread that does what is submitted */
 /* Under Vulkan's rule a fence in use may be neither reset nor destroyed; on a lost device it may. */
 void mock_check_idle(mock_device *device, const bool *pending, const char *text);
+void mock_check_unused(mock_device *device, const uint32_t *uses, const char *text); /* the same of what work copies */
 
 /* A part's function of Vulkan's of that name, or NULL. */
 #define NAMED(vulkan, ours) \

@@ -3,14 +3,32 @@
 
 static atomic_llong objects;
 static _Thread_local bool refuses;
+static _Thread_local const char *failing;
+static _Thread_local VkResult failing_result;
 
 void mock_refuse(bool on) { refuses = on; }
 
+void mock_fail(const char *name, VkResult result) {
+  failing = name;
+  failing_result = result;
+}
+
+VkResult mock_failure(const char *name) {
+  if (!failing || strcmp(failing, name)) return VK_SUCCESS;
+  failing = NULL;
+  return failing_result;
+}
+
 int64_t mock_objects(void) { return atomic_load(&objects); }
 
-void *mock_make(size_t size, mock_device *owner) {
-  void *made = calloc(1, size);
+void *mock_zeros(size_t size) {
+  void *made = malloc(size ? size : 1);
   CHECK(made, "out of memory");
+  return memset(made, 0, size);
+}
+
+void *mock_make(size_t size, mock_device *owner) {
+  void *made = mock_zeros(size);
   atomic_fetch_add_explicit(&objects, 1, memory_order_relaxed);
   if (owner) atomic_fetch_add_explicit(&owner->children, 1, memory_order_relaxed);
   return made;
@@ -53,7 +71,11 @@ static void properties2(VkPhysicalDevice handle, VkPhysicalDeviceProperties2 *ou
   properties(handle, &out->properties);
   for (VkBaseOutStructure *next = out->pNext; next; next = next->pNext) {
     VkPhysicalDeviceIDProperties *identity = (VkPhysicalDeviceIDProperties *)next;
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT *import = (VkPhysicalDeviceExternalMemoryHostPropertiesEXT *)next;
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES) memset(identity->deviceUUID, 7, VK_UUID_SIZE);
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT) {
+      import->minImportedHostPointerAlignment = MOCK_PAGE_BYTES;
+    }
   }
 }
 
@@ -68,10 +90,14 @@ static void features2(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2 *out) {
 static void memory_properties(VkPhysicalDevice handle, VkPhysicalDeviceMemoryProperties *out) {
   (void)handle;
   memset(out, 0, sizeof *out);
-  out->memoryTypeCount = out->memoryHeapCount = 1;
+  const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  out->memoryHeapCount = 2;
   out->memoryHeaps[0] = (VkMemoryHeap){1 << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
-  out->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                      VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  out->memoryHeaps[1] = (VkMemoryHeap){1 << 30, 0};
+  out->memoryTypeCount = 3;
+  out->memoryTypes[0].propertyFlags = host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  out->memoryTypes[MOCK_UNCACHED] = (VkMemoryType){host, 1};
+  out->memoryTypes[MOCK_CACHED] = (VkMemoryType){host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
 }
 
 static VkResult create_device(
@@ -128,6 +154,7 @@ PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name) {
 
 PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   (void)device;
+  if (mock_failure("vkGetDeviceProcAddr") != VK_SUCCESS) return NULL;
   NAMED(DestroyDevice, destroy_device)
   NAMED(GetDeviceQueue, get_queue)
   PFN_vkVoidFunction found = mock_queue_proc(name);

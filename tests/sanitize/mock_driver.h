@@ -9,7 +9,11 @@
 #include <stdint.h>
 #include <vulkan/vulkan.h>
 
-#define MOCK_FAMILY 3 /* of the only queue */
+#define MOCK_FAMILY 3          /* of the only queue */
+#define MOCK_PAGE_BYTES 4096   /* of what imported pages begin and end at */
+#define MOCK_UNCACHED 1        /* a type of host memory; type 0 is the device's, which the host sees too */
+#define MOCK_CACHED 2
+#define MOCK_PAGE_TYPES (1u << MOCK_UNCACHED | 1u << MOCK_CACHED)
 
 PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name);
 PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name);
@@ -17,5 +21,11 @@ void mock_lose(VkDevice device);          /* every later submission and wait say
 void mock_hold(VkDevice device, bool on); /* submitted work does not end until the hold is off */
 void mock_refuse(bool on);                /* this thread's next instances and devices: VK_ERROR_OUT_OF_HOST_MEMORY */
 int64_t mock_objects(void);               /* how many exist in the process */
+int64_t mock_imports(void);               /* so many of them are memory that was made of pages */
+uint64_t mock_submissions(VkDevice device); /* how many command buffers it was given */
+
+/* This thread's next call of that name fails; NULL: none does. The name is Vulkan's, one of those that mock_failure is asked for. */
+void mock_fail(const char *name, VkResult result);
+void mock_allow_page_types(uint32_t types); /* the memory types that pages may be, from now on; MOCK_PAGE_TYPES at first */
 
 #endif

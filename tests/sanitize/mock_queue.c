@@ -7,6 +7,18 @@ static void run(const mock_copy *copy) {
   for (VkDeviceSize i = 0; !copy->from && i < copy->region.size; i += 4) memcpy(to + i, &copy->word, 4);
 }
 
+/* Under the device's lock. */
+static void count_uses(const mock_commands *commands, int by) {
+  for (uint32_t i = 0; i < commands->copy_count; i++) {
+    mock_buffer *both[] = {commands->copies[i].from, commands->copies[i].to};
+    for (int j = 0; j < 2; j++) {
+      if (!both[j]) continue;
+      both[j]->uses += (uint32_t)by;
+      both[j]->memory->uses += (uint32_t)by;
+    }
+  }
+}
+
 void *mock_work(void *argument) {
   mock_device *device = argument;
   pthread_mutex_lock(&device->lock);
@@ -23,7 +35,10 @@ void *mock_work(void *argument) {
     }
     for (uint32_t i = 0; job->commands && i < job->commands->copy_count; i++) run(&job->commands->copies[i]);
     pthread_mutex_lock(&device->lock);
-    if (job->commands) job->commands->pending = false;
+    if (job->commands) {
+      count_uses(job->commands, -1);
+      job->commands->pending = false;
+    }
     job->fence->pending = false;
     job->fence->signalled = true;
     device->unfinished--;
@@ -53,8 +68,7 @@ void mock_hold(VkDevice handle, bool on) {
 static VkResult queue_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
   mock_device *device = *(mock_device **)queue;
   CHECK(fence && (count == 0 || (count == 1 && infos->commandBufferCount == 1)), "a submission has one command buffer at most");
-  mock_job *job = calloc(1, sizeof *job);
-  CHECK(job, "out of memory");
+  mock_job *job = mock_zeros(sizeof *job);
   *job = (mock_job){count ? (mock_commands *)infos->pCommandBuffers[0] : NULL, (mock_fence *)fence, NULL};
   pthread_mutex_lock(&device->lock);
   bool lost = device->lost;
@@ -62,7 +76,11 @@ static VkResult queue_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *
     CHECK(!job->fence->pending && !job->fence->signalled, "a fence is submitted that is not reset");
     CHECK(!job->commands || !job->commands->pending, "a command buffer is submitted that is running");
     job->fence->pending = true;
-    if (job->commands) job->commands->pending = true;
+    if (job->commands) {
+      count_uses(job->commands, 1);
+      job->commands->pending = true;
+      device->submissions++;
+    }
     *device->last = job;
     device->last = &job->next;
     device->unfinished++;
@@ -93,6 +111,21 @@ void mock_check_idle(mock_device *device, const bool *pending, const char *text)
   while (device->lost && *pending) pthread_cond_wait(&device->changed, &device->lock);
   CHECK(!*pending, text);
   pthread_mutex_unlock(&device->lock);
+}
+
+void mock_check_unused(mock_device *device, const uint32_t *uses, const char *text) {
+  pthread_mutex_lock(&device->lock);
+  while (device->lost && *uses) pthread_cond_wait(&device->changed, &device->lock);
+  CHECK(!*uses, text);
+  pthread_mutex_unlock(&device->lock);
+}
+
+uint64_t mock_submissions(VkDevice handle) {
+  mock_device *device = DEVICE(handle);
+  pthread_mutex_lock(&device->lock);
+  uint64_t count = device->submissions;
+  pthread_mutex_unlock(&device->lock);
+  return count;
 }
 
 static void destroy_fence(VkDevice d, VkFence fence, const VkAllocationCallbacks *a) {

@@ -37,6 +37,11 @@ int main(int argc, char **argv) {
   hundreds_of_devices_are_open_at_once();
   instances_not_ours_pass_and_refused_ones_leave_nothing();
   refused_devices_leave_nothing();
+  pages_are_zeros_and_go_whole();
+  pages_are_copied_while_others_come_and_go();
+  pages_that_cannot_be_pinned_leave_nothing();
+  failures_are_injected_into_pinning();
+  device_is_lost_with_pages_pinned();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

@@ -107,6 +107,13 @@ void refused_devices_leave_nothing(void);
 /* scenes_taken.c */
 void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost);
 
+/* scenes_pages.c */
+void pages_are_zeros_and_go_whole(void);
+void pages_are_copied_while_others_come_and_go(void);
+void pages_that_cannot_be_pinned_leave_nothing(void);
+void failures_are_injected_into_pinning(void);
+void device_is_lost_with_pages_pinned(void);
+
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);
 

@@ -42,6 +42,8 @@ int main(int argc, char **argv) {
   pages_that_cannot_be_pinned_leave_nothing();
   failures_are_injected_into_pinning();
   device_is_lost_with_pages_pinned();
+  device_is_closed_while_pages_are_pinned();
+  pages_are_unpinned_in_the_middle_of_closing();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

@@ -114,6 +114,10 @@ void pages_that_cannot_be_pinned_leave_nothing(void);
 void failures_are_injected_into_pinning(void);
 void device_is_lost_with_pages_pinned(void);
 
+/* scenes_pages_end.c */
+void device_is_closed_while_pages_are_pinned(void);
+void pages_are_unpinned_in_the_middle_of_closing(void);
+
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);
 

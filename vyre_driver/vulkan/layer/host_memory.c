@@ -124,9 +124,22 @@ VkResult vyre_import_pages(vyre_device *device, void *pages, uint64_t bytes, VkB
   return result;
 }
 
+/* Of a device that is going: its work may write to the pages until then. */
+static void wait_for_end(vyre_device *device, VkBuffer buffer) {
+  uintptr_t memory;
+  pthread_mutex_lock(&device->memory_lock);
+  while (vyre_map_get(&device->imports, VYRE_HANDLE(buffer), &memory)) {
+    pthread_cond_wait(&device->imports_gone, &device->memory_lock);
+  }
+  pthread_mutex_unlock(&device->memory_lock);
+}
+
 void vyre_drop_import(vyre_device *device, VkBuffer buffer) {
   uintptr_t memory = 0;
-  if (!vyre_enter(device)) return; /* it went with the device */
+  if (!vyre_enter(device)) {
+    wait_for_end(device, buffer);
+    return;
+  }
   pthread_mutex_lock(&device->memory_lock);
   bool known = vyre_map_take(&device->imports, VYRE_HANDLE(buffer), &memory);
   pthread_mutex_unlock(&device->memory_lock);
@@ -139,10 +152,13 @@ void vyre_drop_import(vyre_device *device, VkBuffer buffer) {
 }
 
 void vyre_imports_close(vyre_device *device) {
+  pthread_mutex_lock(&device->memory_lock);
   for (size_t i = 0; i < device->imports.capacity; i++) {
     if (device->imports.keys[i] == 0) continue;
     device->vk.DestroyBuffer(device->handle, (VkBuffer)(uintptr_t)device->imports.keys[i], NULL);
     device->vk.FreeMemory(device->handle, (VkDeviceMemory)device->imports.values[i], NULL);
   }
   vyre_map_free(&device->imports);
+  pthread_cond_broadcast(&device->imports_gone);
+  pthread_mutex_unlock(&device->memory_lock);
 }

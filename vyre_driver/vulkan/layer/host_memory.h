@@ -12,7 +12,7 @@ void vyre_unmap_pages(void *pages, size_t bytes);
 uint64_t vyre_import_alignment(const vyre_device *device);
 void vyre_describe_import(vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical);
 
-/* Makes a buffer of pages, which must stay until vyre_drop_import or the device's end. */
+/* Makes a buffer of pages, which must stay until vyre_drop_import has returned: it waits for a device that is being destroyed. */
 VkResult vyre_import_pages(vyre_device *device, void *pages, uint64_t bytes, VkBuffer *out);
 void vyre_drop_import(vyre_device *device, VkBuffer buffer);
 void vyre_imports_close(vyre_device *device);

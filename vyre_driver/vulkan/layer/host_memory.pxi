@@ -19,10 +19,11 @@ cdef class PinnedPages:
     cdef size_t byte_len
 
     def __dealloc__(self):
-        if self.buffer != NULL:
-            vyre_drop_import(self.owner.device, self.buffer)
-        if self.pages != NULL:
-            vyre_unmap_pages(self.pages, self.byte_len)
+        with nogil:
+            if self.buffer != NULL:
+                vyre_drop_import(self.owner.device, self.buffer)
+            if self.pages != NULL:
+                vyre_unmap_pages(self.pages, self.byte_len)
 
     @property
     def address(self) -> int:

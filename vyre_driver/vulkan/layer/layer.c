@@ -38,6 +38,7 @@ static void free_device(vyre_device *device) {
   pthread_mutex_destroy(&device->queue_lock);
   pthread_mutex_destroy(&device->fence_lock);
   pthread_mutex_destroy(&device->memory_lock);
+  pthread_cond_destroy(&device->imports_gone);
   pthread_mutex_destroy(&device->pipeline_lock);
   pthread_mutex_destroy(&device->command_lock);
   pthread_mutex_destroy(&device->transfer_lock);
@@ -62,6 +63,7 @@ static vyre_device *new_device(void) {
   pthread_mutex_init(&made->queue_lock, NULL);
   pthread_mutex_init(&made->fence_lock, NULL);
   pthread_mutex_init(&made->memory_lock, NULL);
+  pthread_cond_init(&made->imports_gone, NULL);
   pthread_mutex_init(&made->pipeline_lock, NULL);
   pthread_mutex_init(&made->command_lock, NULL);
   pthread_mutex_init(&made->transfer_lock, NULL);

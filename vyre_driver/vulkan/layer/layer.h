@@ -238,6 +238,7 @@ struct vyre_device {
   uint32_t readback_types;               /* of host memory that the host reads through its caches */
   uint32_t coherent_types;               /* of all memory that the host sees as the device does */
   vyre_handle_map imports;               /* VkBuffer of this process's pages -> its VkDeviceMemory */
+  pthread_cond_t imports_gone;           /* with the device */
   uint64_t import_alignment;             /* of such pages and their bytes; 0: there can be none */
 
   pthread_mutex_t pipeline_lock;

@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
   refused_devices_leave_nothing();
   pages_are_zeros_and_go_whole();
   pages_are_copied_while_others_come_and_go();
+  pages_without_memory_to_know_them_leave_nothing();
   pages_that_cannot_be_pinned_leave_nothing();
   failures_are_injected_into_pinning();
   device_is_lost_with_pages_pinned();

@@ -67,6 +67,11 @@ typedef struct app {
 
 void on_threads(void *(*run)(void *), void *argument);
 
+/* failing.c: of this thread's calls, the one that the countdown ends at fails; 0: none does. */
+void fail_calloc(uint64_t countdown);
+uint64_t callocs_to_fail(void); /* what is left of the countdown */
+void fail_thread(uint64_t countdown);
+
 /* apps.c */
 #define OF_INSTANCE(a, name) ((PFN_vk##name)layer.pfnGetInstanceProcAddr((a)->instance, "vk" #name))
 VkResult open_instance(app *a);
@@ -110,6 +115,7 @@ void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost);
 /* scenes_pages.c */
 void pages_are_zeros_and_go_whole(void);
 void pages_are_copied_while_others_come_and_go(void);
+void pages_without_memory_to_know_them_leave_nothing(void);
 void pages_that_cannot_be_pinned_leave_nothing(void);
 void failures_are_injected_into_pinning(void);
 void device_is_lost_with_pages_pinned(void);

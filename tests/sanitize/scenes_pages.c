@@ -128,6 +128,23 @@ static void check_failure(app *a, VkResult expected) {
   CHECK(mock_objects() == objects && mock_imports() == 0);
 }
 
+/* Each table of a new device grows with its first entry: keys and values, of buffers and of imports. */
+void pages_without_memory_to_know_them_leave_nothing(void) {
+  for (uint64_t countdown = 1; countdown <= 5; countdown++) {
+    app a;
+    pages p;
+    open_app(&a, 0, 0);
+    int64_t objects = mock_objects();
+    fail_calloc(countdown);
+    VkResult result = pin(&a, MOCK_PAGE_BYTES, &p);
+    CHECK(result == (countdown < 5 ? VK_ERROR_OUT_OF_HOST_MEMORY : VK_SUCCESS) && callocs_to_fail() == countdown / 5);
+    fail_calloc(0);
+    CHECK(mock_objects() == objects + (countdown == 5 ? 2 : 0) && vyre_buffer_bytes(a.face, p.buffer) == (p.buffer ? p.bytes : 0));
+    unpin(&a, &p);
+    close_app(&a);
+  }
+}
+
 void pages_that_cannot_be_pinned_leave_nothing(void) {
   static const char *const CALLS[] = {
       "vkCreateBuffer", "vkGetMemoryHostPointerPropertiesEXT", "vkAllocateMemory", "vkBindBufferMemory"};

@@ -45,6 +45,9 @@ int main(int argc, char **argv) {
   device_is_lost_with_pages_pinned();
   device_is_closed_while_pages_are_pinned();
   pages_are_unpinned_in_the_middle_of_closing();
+  exported_memory_is_seen_and_outlives_its_device();
+  exports_that_fail_leave_nothing();
+  device_is_lost_with_memory_exported();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

@@ -124,6 +124,11 @@ void device_is_lost_with_pages_pinned(void);
 void device_is_closed_while_pages_are_pinned(void);
 void pages_are_unpinned_in_the_middle_of_closing(void);
 
+/* scenes_exports.c */
+void exported_memory_is_seen_and_outlives_its_device(void);
+void exports_that_fail_leave_nothing(void);
+void device_is_lost_with_memory_exported(void);
+
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);
 

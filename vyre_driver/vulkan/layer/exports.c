@@ -23,6 +23,7 @@ const void *vyre_chain_memory_export(vyre_export_chain *chain, VkBuffer buffer, 
 VkResult vyre_export_storage(vyre_device *device, int *fd) {
   const vyre_thread *thread = vyre_this_thread();
   *fd = -1;
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
   VkResult result = vyre_injected(VYRE_CALL_EXPORT);
   PFN_vkGetMemoryFdKHR get = (PFN_vkGetMemoryFdKHR)device->next(device->handle, "vkGetMemoryFdKHR");
   if (result == VK_SUCCESS && !get) result = VK_ERROR_EXTENSION_NOT_PRESENT;
@@ -33,5 +34,6 @@ VkResult vyre_export_storage(vyre_device *device, int *fd) {
         .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     result = get(device->handle, &info, fd);
   }
+  vyre_leave(device);
   return vyre_record(device, VYRE_CALL_EXPORT, result, thread->exported_bytes);
 }

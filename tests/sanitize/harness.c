@@ -45,6 +45,10 @@ int main(int argc, char **argv) {
   device_is_lost_with_pages_pinned();
   device_is_closed_while_pages_are_pinned();
   pages_are_unpinned_in_the_middle_of_closing();
+  bound_kernels_give_what_they_ran_until_they_are_closed();
+  bound_kernels_that_fail_run_again();
+  bound_kernels_are_dropped_while_they_run();
+  bound_kernels_are_refused_in_a_forked_child();
   exported_memory_is_seen_and_outlives_its_device();
   exports_that_fail_leave_nothing();
   device_is_lost_with_memory_exported();

@@ -112,6 +112,12 @@ void refused_devices_leave_nothing(void);
 /* scenes_taken.c */
 void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost);
 
+/* scenes_taken_alone.c */
+void bound_kernels_give_what_they_ran_until_they_are_closed(void);
+void bound_kernels_that_fail_run_again(void);
+void bound_kernels_are_dropped_while_they_run(void);
+void bound_kernels_are_refused_in_a_forked_child(void);
+
 /* scenes_pages.c */
 void pages_are_zeros_and_go_whole(void);
 void pages_are_copied_while_others_come_and_go(void);

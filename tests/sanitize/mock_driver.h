@@ -24,7 +24,7 @@ int64_t mock_objects(void);               /* how many exist in the process */
 int64_t mock_imports(void);               /* so many of them are memory that was made of pages */
 uint64_t mock_submissions(VkDevice device); /* how many command buffers it was given */
 
-/* This thread's next call of that name fails; NULL: none does. The name is Vulkan's, one of those that mock_failure is asked for. */
+/* This thread's next call of that name of Vulkan's fails, if it is one of those that mock_failure is asked for; NULL: none does. */
 void mock_fail(const char *name, VkResult result);
 void mock_allow_page_types(uint32_t types); /* the memory types that pages may be, from now on; MOCK_PAGE_TYPES at first */
 

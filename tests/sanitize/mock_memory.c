@@ -50,6 +50,7 @@ static VkResult allocate(VkDevice d, const VkMemoryAllocateInfo *info, const VkA
       CHECK(((mock_buffer *)made->only_for)->size == made->size, "memory of one buffer has another size");
     }
   }
+  CHECK(made->kind != OF_FD || made->only_for, "exported memory is not one buffer's alone, which some devices want");
   if (!made->bytes) made->bytes = mock_zeros(made->size);
   *out = (VkDeviceMemory)made;
   return VK_SUCCESS;

@@ -1,7 +1,7 @@
 /* Bound kernels that C code runs. */
 #include <sched.h>
 
-#include "harness.h"
+#include "pages.h"
 #include "taken.h"
 
 /* What C extensions share: handles of bound kernels. */
@@ -9,6 +9,7 @@ typedef struct handles {
   vyre_use use;
   vyre_taken taken[2];
   atomic_ullong calls;
+  atomic_ullong submitted; /* by calls whose status says so */
 } handles;
 
 static void *call_until_refused(void *argument) {
@@ -24,6 +25,9 @@ static void *call_until_refused(void *argument) {
       case 7: status = vyre_bound_run(kernel, 1000); break;
       default: status = vyre_bound_run(kernel, UINT64_MAX);
     }
+    bool is_run = i % 8 != 1 && i % 8 != 3 && i % 8 != 5;
+    bool is_submitted = status == VYRE_BOUND_SUCCESS ? is_run || i % 8 == 1 : is_run && status == VYRE_BOUND_TIMED_OUT;
+    if (is_submitted && kernel == &shared->taken[0].handle) atomic_fetch_add(&shared->submitted, 1);
     CHECK(vyre_bound_counts(kernel, counts, VYRE_COUNTER_COUNT + 1) == VYRE_COUNTER_COUNT && !counts[VYRE_COUNTER_COUNT]);
     atomic_fetch_add(&shared->calls, 1);
   }
@@ -41,6 +45,8 @@ void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost) {
   const vyre_region region = {from.buffer, 0, to.buffer, 1, 9, 0};
   submit_part(&a, &part, &region, 1);
   while (vyre_finish(a.face, &part.fence, 1000000) == VK_TIMEOUT) continue;
+  uint64_t before = mock_submissions(a.device);
+  memset(from.bytes, 0x3C, 9);
   CHECK(vyre_taken_init(&shared.taken[0], a.face, &shared.use, part.commands));
   CHECK(vyre_taken_init(&shared.taken[1], a.face, &shared.use, NULL));
   for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, call_until_refused, &shared) == 0);
@@ -56,6 +62,10 @@ void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost) {
   while (!vyre_use_wait(&shared.use, 1000000)) continue;
   CHECK(vyre_bound_run(&shared.taken[0].handle, 0) == VYRE_BOUND_CLOSED);
   if (is_lost) vyre_taken_end(&shared.taken[0]);
+  (void)vyre_wait_idle(a.face);
+  uint64_t submitted = mock_submissions(a.device) - before, told = atomic_load(&shared.submitted);
+  CHECK(submitted >= told && submitted <= told + (is_lost ? THREADS : 0)); /* a run on a device that is lost may be of either */
+  if (!is_lost) CHECK(to.bytes[0] == 0 && are_all(to.bytes + 1, 9, 0x3C) && to.bytes[10] == 0);
   drop_tensor(&a, &from);
   drop_tensor(&a, &to);
   (void)vyre_wait_idle(a.face);

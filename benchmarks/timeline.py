@@ -85,9 +85,9 @@ class Timeline:
         first, last = min(bar[1] for bar in self.bars), max(bar[2] for bar in self.bars)
         scale = _WIDTH / (last - first)
         bottom = 40 + len(_LANES) * (_HEIGHT + _GAP)
+        size = f'width="{_LEFT + _WIDTH + 20}" height="{bottom + 30}"'
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _WIDTH + 20}" height="{bottom + 30}" '
-            'font-family="sans-serif" font-size="12">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
             '<rect width="100%" height="100%" fill="white"/>',
             f'<text x="10" y="20" font-size="14">{self.title}: {(last - first) / 1e6:.1f} ms</text>',
         ]
@@ -96,9 +96,8 @@ class Timeline:
         for lane, began, ended in self.bars:
             x, width = _LEFT + (began - first) * scale, max(0.5, (ended - began) * scale)
             y = 40 + lane * (_HEIGHT + _GAP)
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT}" fill="{_COLOURS[lane]}" stroke="white" stroke-width="0.4"/>'
-            )
+            size = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT}"'
+            parts.append(f'<rect {size} fill="{_COLOURS[lane]}" stroke="white" stroke-width="0.4"/>')
         for tenth in range(11):
             x = _LEFT + _WIDTH * tenth / 10
             parts.append(f'<text x="{x:.0f}" y="{bottom + 15}" text-anchor="middle">{(last - first) * tenth / 1e7:.1f}</text>')

@@ -12,9 +12,9 @@ from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
-from vyre_driver.kompute.staging import Staging
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
@@ -94,7 +94,7 @@ class KomputeDevice:
         self.layer: _layer.LayerDevice | None = None
         self._is_lost_at_end = False
         self._manager: Any = self._open()
-        self.in_use, self.staging = _layer.DeviceUse(self.layer, self._raise_why), Staging(self)
+        self.in_use, self.movers = _layer.DeviceUse(self.layer, self._raise_why), Movers(self)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
@@ -334,10 +334,10 @@ class KomputeDevice:
             manager = self._manager
             if manager is None:
                 return
+            self.movers.close()
             # kompute would free command buffers that are still read. A handler may have closed the device just before.
             if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
                 self._is_lost_at_end = True
-            self.staging.close()
             looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
             for export in looked_at:
                 export.kept = manager  # its destructor is ``destroy``, once nobody looks any more

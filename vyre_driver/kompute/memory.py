@@ -5,7 +5,7 @@ a device with memory of its own a tensor is a device buffer and a mapped staging
 memory it is one mapped buffer. Where the host can write all of the device's memory (resizable BAR) the layer maps the device
 buffer too: uploads go straight there, and the staging buffer is only for reading back, which is slow over the bus. The device
 copies pinned arrays itself, without a staging buffer. Long buffers have none: what is not pinned goes in pieces through the few
-areas that all of them share (:mod:`vyre_driver.kompute.staging`).
+areas that all of them share (:mod:`vyre_driver.kompute.movers`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pinned import PinnedPart
     from vyre_driver.kompute.transfers import Region
+    from vyre_driver.vulkan.layer._layer import Move
 
 _WORD_BYTES = 4
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
@@ -127,7 +128,7 @@ class TensorBuffer:
         return self.byte_len >= LEAST_PINNED_WRITE and array is not None and self.part_of_pinned(array) is not None
 
     def upload(self, array: NDArray[Any] | None, deadline: Deadline) -> None:
-        """As ``write``, where the device sees it in all that is submitted afterwards, and without a wait for its end."""
+        """As ``write``, where the device sees it in all that is submitted afterwards, without a wait; not of what is moved."""
         pinned = None if array is None or self.byte_len < LEAST_PINNED_WRITE else self.part_of_pinned(array)
         storage = self.handles[0]
         if pinned is not None:
@@ -136,22 +137,24 @@ class TensorBuffer:
             self.write(array)
         elif array is None:
             self._transfers.submit([(None, 0, storage, 0, padded(self.byte_len))], self.tensor)
-        elif self.is_staged:
-            self._transfers.submit(self._put(0, array.reshape(-1).view(np.uint8), deadline), self.tensor)
         else:
-            self._device.staging.write((storage, 0), array.reshape(-1).view(np.uint8), deadline, self.tensor)
+            self._transfers.submit(self._put(0, array.reshape(-1).view(np.uint8), deadline), self.tensor)
+
+    def is_moved(self, array: NDArray[Any] | None) -> bool:
+        """Whether a mover brings or takes an array: there is no staging buffer, and it is not pinned."""
+        return not self.is_staged and array is not None and self.part_of_pinned(array) is None
+
+    def move(self, array: NDArray[Any] | None, *, is_down: bool = False) -> Move:
+        """Return how a mover brings a contiguous array of ``byte_len`` bytes, or zeros, or takes it away."""
+        pinned = None if array is None else self.part_of_pinned(array)
+        direct = self._host if self.is_shared else None
+        byte_len = padded(self.byte_len) if array is None and direct is None else self.byte_len
+        place = None if pinned is None else (pinned.handle, pinned.offset)
+        return is_down, self.handles[0], 0, byte_len, None if pinned is not None else array, place, direct
 
     def settle(self, deadline: Deadline) -> None:
         """Wait for what ``upload`` has submitted, and for what an earlier call left; raises as ``Submission.wait``."""
         self._transfers.settle(deadline)
-
-    def download(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None, deadline: Deadline
-    ) -> NDArray[Any]:
-        """As ``read``, of what the device holds once all that was submitted has ended."""
-        found = np.empty(shape, dtype) if out is None else out
-        self.read_range(0, self.byte_len, deadline, found.reshape(-1).view(np.uint8))
-        return found
 
     def read_range(
         self, offset: int, byte_len: int, deadline: Deadline, out: NDArray[np.uint8] | None = None
@@ -179,7 +182,7 @@ class TensorBuffer:
             self._move([(storage, offset, staging, offset, out.nbytes)], deadline)
             _layer.copy_bytes(out, self._host[offset : offset + out.nbytes])
         else:
-            self._device.staging.read((storage, offset), out, deadline, self.tensor)
+            self._device.movers.move([(True, storage, offset, out.nbytes, out, None, None)], deadline, self.tensor)
         return out
 
     def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
@@ -190,8 +193,8 @@ class TensorBuffer:
         elif array.nbytes and self.is_staged:
             self._move(self._put(offset, array.reshape(-1).view(np.uint8), deadline), deadline)
         elif array.nbytes:
-            raw = array.reshape(-1).view(np.uint8)
-            self._device.staging.write((self.handles[0], offset), raw, deadline, self.tensor, wait=True)
+            move = (False, self.handles[0], offset, array.nbytes, array, None, None)
+            self._device.movers.move([move], deadline, self.tensor)
 
     def part_of_pinned(self, array: NDArray[Any]) -> PinnedPart | None:
         """Return where a contiguous array lies in pinned memory that the device copies from and to itself; None elsewhere.

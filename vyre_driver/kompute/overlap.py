@@ -1,22 +1,14 @@
 """Dispatches one after the other, with the copies of those before and after them beside each.
 
-One submission has the dispatch of one load, the upload of the next and the read-back of the one before; they touch nothing in
-common, so that the bus moves both ways while the device computes. Two are under way at most: while one runs, the host takes
-out what the one before it has read back, and puts in what the next one uploads.
+A step of a mover has the dispatch of one load, the upload of the next and the read-back of the one before; they touch nothing
+in common, so that the bus moves both ways while the device computes. The mover goes on while nobody waits for it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from vyre_driver.kompute.memory import padded
-from vyre_driver.kompute.results import VK_TIMEOUT
-from vyre_driver.kompute.staging import Area
-from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +19,10 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.memory import TensorBuffer
     from vyre_driver.kompute.pipeline import BoundPipeline
-    from vyre_driver.kompute.transfers import Region
+    from vyre_driver.vulkan.layer import _layer
 
 LOADS_UNDER_WAY = 4
 """How many loads are on their way when one arrives: uploaded, dispatched, read back and taken out."""
-_AREA_STEP = 1 << 20
 
 
 @dataclass(eq=False, slots=True)
@@ -46,28 +37,20 @@ class Load:
     push_words: tuple[int, ...]
     uploads: Sequence[tuple[TensorBuffer, NDArray[Any] | None]]
     downloads: Sequence[tuple[TensorBuffer, NDArray[Any]]]
-    areas: list[Area] = field(default_factory=list)
-    taken_out: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = field(default_factory=list)  # to where, from where
 
 
 class Overlap:
     """The loads of one device that are under way. Who has it keeps other threads away, and holds ``KomputeDevice.in_use``.
 
-    After a time-out or an interrupt ``finish`` may be called again.
+    After a time-out or an interrupt of ``finish`` that may be called again.
     """
 
     def __init__(self, device: KomputeDevice) -> None:
         """Have nothing under way."""
         self._device = device
         self._line: deque[Load | None] = deque([None] * LOADS_UNDER_WAY, LOADS_UNDER_WAY)  # the last one to come first
-        self._submitted: deque[_layer.Dispatch | None] = deque([None] * 2, 2)  # the last one to come first
-        self._free: list[Area] = []
-        device.keep_holder(self)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no load is under way."""
-        return not any(self._line)
+        self._steps: deque[int] = deque([0] * 2, 2)  # of the mover's, the last one first
+        self._mover: _layer.Mover | None = None
 
     def finish(self, deadline: Deadline) -> Load | None:
         """Return the load that is next to leave, with its results in their arrays; None if there is none.
@@ -81,15 +64,9 @@ class Overlap:
         DispatchFailed
             If it failed otherwise.
         """
-        self._wait(self._submitted[-1], deadline)
-        self._submitted[-1] = None
-        leaving, uploaded = self._line[-1], self._line[1]
-        if uploaded is not None:
-            self._give_back(uploaded)
-        if leaving is not None:
-            _layer.copy_spans(leaving.taken_out)
-            self._give_back(leaving)
-        self._line[-1] = None
+        if self._mover is not None:
+            self._device.movers.wait(self._mover, self._steps[-1], deadline)
+        leaving, self._line[-1] = self._line[-1], None
         return leaving
 
     def start(self, load: Load | None) -> None:
@@ -100,109 +77,35 @@ class Overlap:
         Raises
         ------
         DispatchFailed
-            If it cannot be recorded or handed over; DeviceLost.
+            If it cannot be recorded; DeviceLost.
         DeviceOutOfMemory
-            If there is no memory to be pinned for it.
+            If there is no memory to be pinned for it, or no thread.
         """
+        movers = self._device.movers
+        if self._mover is None:
+            self._mover = movers.take()
         running, ended = self._line[0], self._line[1]
-        regions: list[Region] = []
-        keep: list[object] = []
-        if load is not None:
-            _layer.copy_spans(self._uploads(load, regions, keep))
+        moves = [] if load is None else [buffer.move(array) for buffer, array in load.uploads]
         if ended is not None:
-            self._downloads(ended, regions, keep)
-        self._submitted.appendleft(self._submit(running, regions, keep))
+            moves += [buffer.move(array, is_down=True) for buffer, array in ended.downloads]
+        dispatch = None if running is None else self._recorded(running)
+        self._steps.appendleft(movers.put(self._mover, moves, dispatch, (load, ended), is_beside=True))
         self._line.appendleft(load)
 
-    def wait(self, deadline: Deadline) -> None:
-        """Return when the device touches no array any more; raises as ``finish``."""
-        for one in reversed(self._submitted):
-            self._wait(one, deadline)
+    def end(self) -> None:
+        """Let the mover go when all loads have left."""
+        if self._mover is not None:
+            mover, self._mover = self._mover, None
+            self._device.movers.wait(mover, self._steps[0], self._device.never)  # it has nothing left to move
+            self._device.movers.give_back(mover)
 
-    def _uploads(
-        self, load: Load, regions: list[Region], keep: list[object]
-    ) -> list[tuple[NDArray[np.uint8], NDArray[np.uint8] | None]]:
-        """Add what the device copies to bring the arrays of a load; returns what the host copies before."""
-        spans: list[tuple[NDArray[np.uint8], NDArray[np.uint8] | None]] = []
-        for buffer, array in load.uploads:
-            raw = None if array is None else array.reshape(-1).view(np.uint8)
-            if buffer.is_shared:
-                spans.append((buffer.visible(0, buffer.byte_len), raw))
-                continue
-            storage, keep_buffer = buffer.handles[0], buffer.tensor
-            keep.append(keep_buffer)
-            if raw is None:
-                regions.append((None, 0, storage, 0, padded(buffer.byte_len)))
-                continue
-            handle, offset, where = self._place(buffer, raw, load, keep)
-            regions.append((handle, offset, storage, 0, buffer.byte_len))
-            if where is not None:
-                spans.append((where, raw))
-        return spans
+    def abandon(self) -> None:
+        """Return when no thread touches an array any more; the device may still be at pinned ones, until ``Movers.settle``."""
+        if self._mover is not None:
+            mover, self._mover = self._mover, None
+            self._device.movers.abandon(mover)
+        self._line.extend([None] * LOADS_UNDER_WAY)
 
-    def _downloads(self, load: Load, regions: list[Region], keep: list[object]) -> None:
-        """Add what the device copies to read a load back, and to the load what the host copies after that."""
-        for buffer, array in load.downloads:
-            raw = array.reshape(-1).view(np.uint8)
-            if buffer.is_shared:
-                load.taken_out.append((raw, buffer.visible(0, buffer.byte_len)))
-                continue
-            keep.append(buffer.tensor)
-            handle, offset, where = self._place(buffer, raw, load, keep)
-            regions.append((buffer.handles[0], 0, handle, offset, buffer.byte_len))
-            if where is not None:
-                load.taken_out.append((raw, where))
-
-    def _place(
-        self, buffer: TensorBuffer, raw: NDArray[np.uint8], load: Load, keep: list[object]
-    ) -> tuple[int, int, NDArray[np.uint8] | None]:
-        """Return where the device finds or leaves the bytes of an array, and that memory where it is not the array's own."""
-        pinned = buffer.part_of_pinned(raw)
-        if pinned is not None:
-            keep.append(pinned.pages)
-            return pinned.handle, pinned.offset, None
-        if buffer.is_staged:
-            return buffer.handles[1], 0, buffer.visible(0, buffer.byte_len)
-        area = self._take_area(buffer.byte_len)
-        load.areas.append(area)
-        keep.append(area.pages)
-        return area.handle, area.offset, area.bytes[: buffer.byte_len]
-
-    def _take_area(self, byte_len: int) -> Area:
-        fitting = [one for one in self._free if one.bytes.nbytes >= byte_len]
-        if fitting:
-            found = min(fitting, key=lambda one: one.bytes.nbytes)
-            self._free.remove(found)
-            return found
-        if self._free:
-            self._free.pop()  # too short: so there are never more than were wanted at once
-        return Area(self._device, -(-byte_len // _AREA_STEP) * _AREA_STEP)
-
-    def _give_back(self, load: Load) -> None:
-        self._free += load.areas
-        load.areas = []
-
-    def _submit(self, running: Load | None, regions: list[Region], keep: list[object]) -> _layer.Dispatch | None:
-        """Hand over a dispatch with regions beside it, or what there is of the two."""
-        device = self._device
-        layer = device.layer
-        assert layer is not None  # noqa: S101 -- without it nothing goes on beside a dispatch
-        made: _layer.Dispatch | _layer.Failure
-        if running is not None:
-            made = running.pipeline.recorded(layer, running.push_words, regions, keep)
-        elif regions:
-            made = _layer.record_dispatch(layer, None, (0, 0, 0), b"", None, False, (device.manager, keep), regions)
-        else:
-            return None
-        if isinstance(made, _layer.Failure):
-            raise device.error_of(made)
-        device.raise_failure(made.submit())
-        return made
-
-    def _wait(self, submitted: _layer.Dispatch | None, deadline: Deadline) -> None:
-        if submitted is None:
-            return
-        result = submitted.wait(deadline.left_ns())
-        if result == VK_TIMEOUT:
-            raise deadline.passed()
-        self._device.check_result(result)
+    def _recorded(self, load: Load) -> _layer.Dispatch:
+        assert self._device.layer is not None  # noqa: S101 -- without it nothing goes on beside a dispatch
+        return load.pipeline.recorded(self._device.layer, load.push_words)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.submission import Submission
-    from vyre_driver.kompute.transfers import Region
     from vyre_driver.kompute.views import Pieces
     from vyre_driver.lowering.source import PipelineSource
+    from vyre_driver.vulkan.layer._layer import Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,8 @@ class BoundPipeline:
         pieces = self._pieces
         return (operation, pieces.before, pieces.after) if pieces.kept else operation
 
-    def recorded(
-        self, layer: _layer.LayerDevice, push_words: tuple[int, ...], beside: Sequence[Region] = (), keep: object = None
-    ) -> _layer.Dispatch:
+    def recorded(self, layer: _layer.LayerDevice, push_words: tuple[int, ...]) -> _layer.Dispatch:
         """Return its dispatch with these push constants in a command buffer of the layer's, which holds what is bound.
-
-        The regions of ``beside`` are copied while it runs, and ``keep`` holds what they need; the host sees what they write.
 
         Raises
         ------
@@ -158,9 +154,8 @@ class BoundPipeline:
                 self._groups,
                 _push_bytes(push_words),
                 copies,
-                not device.shares_memory and not beside,
-                (device.manager, self._algorithm, self._handles, keep, *tensors),
-                beside,
+                not device.shares_memory,
+                (device.manager, self._algorithm, self._handles, *tensors),
             )
         if isinstance(made, _layer.Failure):
             raise device.error_of(made)
@@ -318,14 +313,30 @@ class RecordedDispatch:
         into: Sequence[NDArray[Any] | None],
     ) -> tuple[list[NDArray[Any]], StageTimes]:
         """Move each array on its own: the device pinned ones, several threads long ones, in pieces."""
+        moves: list[Move] = []
         for buffer, array in zip(self._inputs, contents, strict=True):
-            buffer.upload(array, deadline)
+            if buffer.is_moved(array):
+                moves.append(buffer.move(array))
+            else:
+                buffer.upload(array, deadline)
+        self._move(moves, deadline)
         uploaded = time.perf_counter_ns()
         self._submission("dispatch").run_alone(deadline)
         dispatched = time.perf_counter_ns()
-        read = zip(self._outputs, outputs, into or [None] * len(outputs), strict=True)
-        results = [buffer.download(*form, target, deadline) for buffer, form, target in read]
+        read = zip(outputs, into or [None] * len(outputs), strict=True)
+        results = [np.empty(*form) if target is None else target for form, target in read]
+        moves = []
+        for buffer, found in zip(self._outputs, results, strict=True):
+            if buffer.is_moved(found):
+                moves.append(buffer.move(found, is_down=True))
+            else:
+                buffer.read_range(0, buffer.byte_len, deadline, found.reshape(-1).view(np.uint8))
+        self._move(moves, deadline)
         return results, StageTimes(uploaded - began, dispatched - uploaded, time.perf_counter_ns() - dispatched)
+
+    def _move(self, moves: Sequence[Move], deadline: Deadline) -> None:
+        if moves:
+            self._device.movers.move(moves, deadline, [buffer.tensor for buffer in self._inputs])
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]

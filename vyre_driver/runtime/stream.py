@@ -128,7 +128,7 @@ class Stream:
             self._end()
             if not (self._device.in_use.closed or self._device.is_lost):
                 with self._device.in_use:
-                    self._overlap.wait(self._device.never)
+                    self._device.movers.settle(self._device.never)
 
     def __enter__(self) -> Self:
         """Return the stream itself."""
@@ -210,8 +210,10 @@ class Stream:
         self._calls = iter(())
 
     def _end(self) -> None:
+        """Take no more chunks, and touch no array any more."""
         self._is_over = True
         self._calls = iter(())
+        (self._overlap.abandon if any(self._line) else self._overlap.end)()
         self._line.extend([None] * LOADS_UNDER_WAY)
 
     def _tell(self, error: Exception) -> None:

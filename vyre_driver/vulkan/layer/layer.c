@@ -188,6 +188,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
   made->enumerate = (PFN_vkEnumeratePhysicalDevices)next(*out, "vkEnumeratePhysicalDevices");
   made->properties = (PFN_vkGetPhysicalDeviceProperties)next(*out, "vkGetPhysicalDeviceProperties");
   made->properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(*out, "vkGetPhysicalDeviceProperties2");
+  made->queue_families =
+      (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next(*out, "vkGetPhysicalDeviceQueueFamilyProperties");
   made->features = (PFN_vkGetPhysicalDeviceFeatures)next(*out, "vkGetPhysicalDeviceFeatures");
   made->features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(*out, "vkGetPhysicalDeviceFeatures2");
   made->memory = (PFN_vkGetPhysicalDeviceMemoryProperties)next(*out, "vkGetPhysicalDeviceMemoryProperties");
@@ -259,7 +261,7 @@ static void describe_device(vyre_device *made, const vyre_instance *instance, Vk
 }
 
 static VkResult call_create_device(
-    const vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, PFN_vkCreateDevice create,
+    vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, PFN_vkCreateDevice create,
     const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
   if (!device->owned || !(device->config.hooks & VYRE_HOOK_FEATURES)) return create(physical, info, allocator, out);
   const char *names[VYRE_MAX_EXTENSIONS + 64];
@@ -277,6 +279,8 @@ static VkResult call_create_device(
   changed.ppEnabledExtensionNames = names;
   changed.pEnabledFeatures = vyre_feature_chain_core(chain);
   changed.pNext = vyre_feature_chain_head(chain);
+  VkDeviceQueueCreateInfo queues = *info->pQueueCreateInfos;
+  changed.pQueueCreateInfos = vyre_ask_for_copy_queue(device, instance, physical, info, &queues);
   VkResult result = create(physical, &changed, allocator, out);
   free(chain);
   return result;

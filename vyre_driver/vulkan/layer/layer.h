@@ -151,6 +151,7 @@ struct vyre_instance {
   PFN_vkDestroyInstance destroy;
   PFN_vkEnumeratePhysicalDevices enumerate;
   PFN_vkGetPhysicalDeviceProperties2 properties2;
+  PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families;
   PFN_vkGetPhysicalDeviceProperties properties;
   PFN_vkGetPhysicalDeviceFeatures features;
   PFN_vkGetPhysicalDeviceFeatures2 features2;
@@ -183,6 +184,8 @@ struct vyre_device {
 
   _Atomic(VkQueue) queue;                /* the one that kompute has; NULL before it has asked for it */
   uint32_t queue_family;                 /* its; written before it */
+  VkQueue copy_queue;                    /* another one of its family; NULL: there is none, or it is not asked for */
+  bool has_copy_queue;
   pthread_mutex_t queue_lock;            /* held while work is handed to it */
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* to be reset and handed out */
@@ -295,6 +298,7 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 /* The same with work of ours, inside vyre_enter; a failure is remembered. */
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out);
+VkResult vyre_submit_copies(vyre_device *device, VkCommandBuffer commands, VkFence *out); /* beside kompute's queue, if it can be */
 /* As vyre_wait_fence, of work that was submitted; a fence whose work has ended is given back, and *fence is NULL then. */
 VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns);
 /* Submits and finishes in one; a failure that leaves *fence NULL is the submission's. */
@@ -343,6 +347,12 @@ VkResult vyre_bind_buffers(
 /* command_pools.c */
 PFN_vkVoidFunction vyre_command_pool_hook(const char *name);
 void vyre_command_pools_close(vyre_device *device);
+
+/* copy_queue.c: what the device is to be created with, ``info``'s or ``changed``; and the queue, once kompute has its own. */
+const VkDeviceQueueCreateInfo *vyre_ask_for_copy_queue(
+    vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+    VkDeviceQueueCreateInfo *changed);
+void vyre_take_copy_queue(vyre_device *device);
 
 /* transfer.c */
 const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* what is wrong with it, or NULL; inside vyre_enter */

@@ -107,8 +107,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
-static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, bool is_run, VkFence *out) {
-  VkQueue queue = atomic_load_explicit(&device->queue, memory_order_acquire);
+static VkResult submit_to(vyre_device *device, VkQueue queue, VkCommandBuffer commands, bool is_run, VkFence *out) {
   VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
   VkFence fence;
   bool is_new;
@@ -123,6 +122,15 @@ static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, b
     }
   }
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+}
+
+static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, bool is_run, VkFence *out) {
+  return submit_to(device, atomic_load_explicit(&device->queue, memory_order_acquire), commands, is_run, out);
+}
+
+VkResult vyre_submit_copies(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+  VkQueue queue = device->copy_queue ? device->copy_queue : atomic_load_explicit(&device->queue, memory_order_acquire);
+  return submit_to(device, queue, commands, false, out);
 }
 
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out) {

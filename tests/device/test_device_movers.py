@@ -1,9 +1,9 @@
-"""Long arrays that are not pinned: they travel in pieces, through areas that all buffers of a device share."""
+"""Long arrays that are not pinned: threads and the device move them together, in pieces, through a little pinned memory."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,10 +12,9 @@ from kernels import Spin
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DispatchTimeout
 from vyre_driver.kompute import memory as memory_module
-from vyre_driver.kompute import staging as staging_module
+from vyre_driver.kompute import movers as movers_module
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,20 +27,6 @@ NEVER = Deadline(None, "the device")
 
 
 @pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of each copy that the host makes."""
-    lengths: list[int] = []
-    copy = _layer.copy_bytes
-
-    def counted(target: Any, source: Any) -> None:  # noqa: ANN401 -- buffers
-        lengths.append(memoryview(target).nbytes)
-        copy(target, source)
-
-    monkeypatch.setattr(_layer, "copy_bytes", counted)
-    return lengths
-
-
-@pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host."""
     return Spin(place[0], 0.15)
@@ -49,24 +34,25 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
 
 @pytest.fixture
 def short_areas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of COUNT floats are long, and travel in four pieces, which is one more than there are areas."""
+    """Arrays of COUNT floats are long, and travel in ten pieces, through three areas of 64 KiB."""
     monkeypatch.setattr(memory_module, "_LONG_BYTES", 300_000)
-    monkeypatch.setattr(staging_module, "_AREA_BYTES", 160_000)
-    monkeypatch.setattr(staging_module, "_AREAS", 3)
+    monkeypatch.setattr(movers_module, "_AREA_BYTES", 3 << 16)
 
 
-PIECES = [*[160_000] * 3, 120_000]
+def turns(driver: Driver) -> int:
+    """How many pieces went through movers of the driver."""
+    return sum(len(mover.times()) for mover in driver.context.device.movers._idle)  # noqa: SLF001 -- nothing else tells
 
 
 @pytest.mark.usefixtures("short_areas")
 @pytest.mark.parametrize("place", [*APART, "out of reach and without barriers"], indirect=True)
-def test_long_arrays_are_copied_in_pieces(place: tuple[Driver, bool, bool], copied: list[int]) -> None:
+def test_long_arrays_are_moved_in_pieces(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     data = np.random.default_rng(5).random(COUNT, np.float32)
     buffer = driver.buffer(data)
-    assert copied == PIECES
+    assert turns(driver) == 10
     assert (buffer.read() == data).all()
-    assert copied == PIECES * 2
+    assert turns(driver) == 20
     assert (buffer[1:].read() == data[1:]).all()
     buffer[7:9] = np.array([2, 3], "f4")
     assert buffer[6:10].read().tolist() == [data[6], 2, 3, data[9]]
@@ -74,6 +60,12 @@ def test_long_arrays_are_copied_in_pieces(place: tuple[Driver, bool, bool], copi
     y = np.ones(COUNT, np.float32)
     assert (saxpy(data, y, alpha=1.0) == data + y).all()
     assert (saxpy(y, data, alpha=1.0, out=y) is y, (y == data + 1).all()) == (True, True)
+    starts = [begun <= filled <= submitted <= ended <= emptied for _, begun, filled, submitted, ended, emptied in times(driver)]
+    assert starts == [True] * len(starts)
+
+
+def times(driver: Driver) -> list[tuple[int, int, int, int, int, int]]:
+    return [one for mover in driver.context.device.movers._idle for one in mover.times()]  # noqa: SLF001 -- nothing else tells
 
 
 @pytest.mark.usefixtures("short_areas")

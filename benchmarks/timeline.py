@@ -27,8 +27,7 @@ def draw(path: Path, title: str, turns: Sequence[tuple[int, int, int, int, int, 
     for number, (name, colour) in enumerate(_PHASES):
         parts.append(f'<rect x="{_LEFT + 200 * number}" y="32" width="12" height="12" fill="{colour}"/>')
         parts.append(f'<text x="{_LEFT + 200 * number + 18}" y="43">{name}</text>')
-    for area in range(_AREAS):
-        parts.append(f'<text x="10" y="{60 + area * (_HEIGHT + _GAP) + 17}">area {area + 1}</text>')
+    parts += [f'<text x="10" y="{60 + area * (_HEIGHT + _GAP) + 17}">area {area + 1}</text>' for area in range(_AREAS)]
     for number, (_, begun, filled, submitted, ended, emptied) in enumerate(turns):
         y = 60 + number % _AREAS * (_HEIGHT + _GAP)
         for (since, until), (_, colour) in zip(((begun, filled), (submitted, ended), (ended, emptied)), _PHASES, strict=True):

@@ -9,7 +9,7 @@
 
 /* Of a copy beside others. An H200 moves 70 GB/s, both ways together, in turns of 256 and 512 KiB, and 63 of 1 MiB, 53 of 8 MiB,
    23 of 128 KiB. */
-#define TURN_BYTES (UINT64_C(1) << 19)
+#define TURN_BYTES (UINT64_C(1) << 18)
 
 static VKAPI_ATTR void VKAPI_CALL get_device_queue(VkDevice handle, uint32_t family, uint32_t index, VkQueue *out) {
   vyre_device *device = vyre_find_device(handle);

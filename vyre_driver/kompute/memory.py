@@ -42,7 +42,7 @@ LONGEST_PATTERN = 16
 _PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 LEAST_PINNED_WRITE = 1 << 19  # from here on the device's own copy is quicker than the host's to mapped memory: 35 us on an H200
-_LONG_BYTES = 1 << 25  # from here on in pieces: through mapped memory threads write 32 GB/s on an H200, and the bus moves 51
+_LONG_BYTES = 1 << 26  # from here on by a mover: through mapped memory threads write 32 GB/s on an H200, and the bus moves 51
 _READ_OVER_BUS_BYTES = 256  # take 2 to 4 us on an H200, where a copy to the staging buffer takes 5 us for any few bytes
 
 

@@ -7,8 +7,6 @@
 #define UNIT_BYTES (UINT64_C(1) << 18) /* that one thread copies at a time */
 #define ALIGNMENT UINT64_C(64)
 #define PINNED_TURN_BYTES (UINT64_C(1) << 30)
-#define SHORT_TURN_BYTES (UINT64_C(1) << 22) /* 80 us of the bus */
-#define SHORT_TURNS 8                        /* into which what fits into few areas is cut: the bus waits for the first fill */
 
 static uint64_t piece_begin(const vyre_step *s, const vyre_move *move, uint64_t index) {
   return index == s->turns ? move->bytes : move->bytes / s->turns * index / ALIGNMENT * ALIGNMENT;
@@ -46,9 +44,7 @@ void vyre_cut_into_turns(const vyre_mover *m, vyre_step *s) {
     all += s->moves[i].bytes;
     if (s->moves[i].host) by_host += s->moves[i].bytes;
   }
-  uint64_t few = by_host / SHORT_TURN_BYTES < SHORT_TURNS ? by_host / SHORT_TURN_BYTES : SHORT_TURNS;
   s->turns = all ? 1 + by_host / m->area_bytes + all / PINNED_TURN_BYTES : 0;
-  if (s->turns < few) s->turns = few;
   while (s->turns && (area_bytes_of(s, 0) > m->area_bytes || area_bytes_of(s, s->turns - 1) > m->area_bytes)) s->turns++;
 }
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from kernels import SHIFT, STEP, Spin
+from kernels import SHIFT, STEP, Spin, glsl
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -188,3 +189,23 @@ def test_a_buffer_without_elements_is_mixed_with_arrays(driver: Driver) -> None:
     saxpy, none = driver.compile(shipped_module("saxpy")), np.empty(0, np.float32)
     for given in ((driver.zeros(0, "f4"), none), (none, driver.zeros(0, "f4"))):
         np.testing.assert_array_equal(saxpy(*given, alpha=1, count=0), none, strict=True)
+
+
+HALF = """
+layout(binding = 0) readonly buffer From { uint from[]; };
+layout(binding = 1) writeonly buffer To { uint to[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < to.length() && i % 2u == 0u) to[i] = from[i]; }
+"""
+
+
+def test_what_a_shader_leaves_out_of_an_array_of_a_mixed_call_is_zeros(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    half, made = driver.compile(glsl(HALF)), Buffer.__init__
+    buffer, out = driver.buffer(np.full(6, 5, np.uint32)), np.full(6, 9, np.uint32)
+
+    def filled(self: Buffer, *given: Any) -> None:  # noqa: ANN401 -- as its own
+        made(self, *given)
+        self.fill(0xDEADBEEF)
+
+    monkeypatch.setattr(Buffer, "__init__", filled)
+    assert half(buffer, out=out) is out
+    assert out.tolist() == [5, 0, 5, 0, 5, 0]

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 class CallOptions(NamedTuple):
     """The options of one call, as :meth:`vyre_driver.runtime.kernel.Kernel.__call__` describes them.
 
-    ``sized`` are the shapes that ``out_shapes`` and the targets in ``out`` give together, where there are targets.
+    ``sized`` are the shapes that ``out_shapes`` and the targets in ``out`` give together, where there are targets;
+    ``in_stream`` is for calls of ``Driver.stream``.
     """
 
     workgroups: int | Sequence[int] | None = None
@@ -24,6 +25,7 @@ class CallOptions(NamedTuple):
     strict: bool = False
     label: object = None
     sized: Mapping[str, int | tuple[int, ...]] | None = None
+    in_stream: bool = False
 
     @property
     def shapes(self) -> Mapping[str, int | tuple[int, ...]] | None:

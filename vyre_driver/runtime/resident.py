@@ -148,7 +148,7 @@ class ResidentCalls:
             outputs = zip(self._descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.shapes)
-        buffers, contents, results = self._placed(arguments, arrays, targets, None)
+        buffers, contents, results = self._placed(arguments, arrays, targets, None, in_stream=options.in_stream)
         self._check_overlaps(buffers)
         if options.strict:
             self._run_strictly(arrays, push_words, groups, options, contents, results)
@@ -170,10 +170,10 @@ class ResidentCalls:
         grid = proven.grid
         if grid is None:
             return None
-        given = [one.form if isinstance(one, Buffer) else None for one in (*call.arrays, *call.targets)]
-        slot = slots.take((id(self), grid, tuple([(one.shape, one.dtype) for one in arguments]), tuple(given)))
+        given = [[one.form if isinstance(one, Buffer) else None for one in both] for both in (call.arrays, call.targets)]
+        slot = slots.take((self, grid, [(one.shape, one.dtype) for one in arguments], given))
         try:
-            buffers, contents, results = self._placed(arguments, call.arrays, call.targets, slot)
+            buffers, contents, results = self._placed(arguments, call.arrays, call.targets, slot, in_stream=True)
             self._check_overlaps(buffers)
             check_streamed(contents, results, slot)
             pipeline = slot.pipeline = slot.pipeline or self._pipelines.with_room(
@@ -205,15 +205,22 @@ class ResidentCalls:
             part_of(result.binding, result.buffer).write(contained, timeout)
 
     def _placed(
-        self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object], slot: Slot | None
+        self,
+        arguments: Sequence[BufferArgument],
+        arrays: Sequence[object],
+        targets: Sequence[object],
+        slot: Slot | None,
+        *,
+        in_stream: bool,
     ) -> tuple[tuple[Buffer, ...], list[Contents], list[Result]]:
         """Give each argument the caller's buffer or a new one; returns them, what they begin with, and the results.
 
         A buffer that is given for what is read and written is updated in place, unless another buffer is its target: then that
         one begins with its contents. New outputs are buffers where every array given is one, else they come back as arrays.
-        With a slot its buffers are taken for new ones, and what they get comes back as arrays.
+        In a stream new outputs come back as arrays, and the caller's buffers as they are. With a slot its buffers are taken for
+        new ones.
         """
-        is_resident = slot is None and bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
+        is_resident = not in_stream and bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
         buffers: list[Buffer] = []
         contents: list[Contents] = []
         results: list[Result] = []
@@ -229,7 +236,8 @@ class ResidentCalls:
                 continue
             if target is not None and not isinstance(target, Buffer):
                 check_target(target, *returned_form(one.binding, *one.result.returned), one.binding)
-            is_array = not (isinstance(target, Buffer) or (target is None and is_resident))
+            is_kept = is_resident or (in_stream and isinstance(source, Buffer))
+            is_array = not (isinstance(target, Buffer) or (target is None and is_kept))
             into = target if isinstance(target, np.ndarray) else None
             results.append(Result(one.binding, buffers[-1], one.result, into, is_array))
         check_apart([(one.binding, one.buffer) for one in results])

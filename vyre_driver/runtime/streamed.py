@@ -108,6 +108,11 @@ def check_streamed(contents: Sequence[Contents], results: Sequence[Result], slot
                 f"{one.buffer.described} would begin with a copy of a {one.source.described} in each call of the stream",
                 fix="give the contents as an array, or no array in out, so that the buffer itself is updated",
             )
+        if not slot.has(one.buffer):
+            raise InvalidInput(
+                f"{one.buffer.described} in out would begin with an array, while calls before it in the stream may be using it",
+                fix="give the buffer as an argument instead, so that it is updated, or get the result as an array",
+            )
     for result in results:
         if result.is_array and not slot.has(result.buffer):
             raise InvalidInput(

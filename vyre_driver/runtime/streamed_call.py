@@ -50,7 +50,9 @@ def split_options(named: Mapping[str, object], out: object, *, is_strict: bool) 
     strict = options.get("strict")
     check_switch("strict", strict)
     options["strict"] = is_strict if strict is None else strict
-    return {name: value for name, value in named.items() if name not in options}, CallOptions(**options, out=out)
+    return {name: value for name, value in named.items() if name not in options}, CallOptions(
+        **options, out=out, in_stream=True
+    )
 
 
 _INSTEAD = {

@@ -334,7 +334,8 @@ class Driver:
         chunks
             For each call a tuple of its arrays, a mapping of arrays, push constants and options by name, or its only array.
         out
-            For each call what ``out`` of a call takes: an array, or a tuple with one or None for each output.
+            For each call what ``out`` of a call takes: an array, or a tuple with one or None for each output. What results are
+            written to may be given again to the fifth call after it; until then other calls may not read or write it.
         timeout
             Seconds that the device may take for one result; None waits for ever.
         on_progress

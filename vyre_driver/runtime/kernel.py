@@ -27,7 +27,7 @@ from vyre_driver.runtime.kernel_pipelines import KernelPipelines
 from vyre_driver.runtime.options import CallOptions, PreparedCall
 from vyre_driver.runtime.resident import ResidentCalls
 from vyre_driver.runtime.streamed import StreamedLoad
-from vyre_driver.runtime.streamed_call import StreamedCall, split_options
+from vyre_driver.runtime.streamed_call import StreamedCall, arrays_among, split_options
 from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.telemetry.events import EventKind
 
@@ -367,7 +367,10 @@ class Kernel:
             raise InvalidInput(
                 f"the kernel {self.name!r} is of another driver than the stream", fix="stream with the driver that compiled it"
             )
-        return StreamedCall(self, arrays, *split_options(named, out, is_strict=context.is_strict), as_returned)
+        taken, options = split_options(named, out, is_strict=context.is_strict)
+        written = out if isinstance(out, tuple | list) else (out,)
+        both = tuple(arrays_among((*arrays, *taken.values()))), tuple(arrays_among(written))
+        return StreamedCall(self, arrays, taken, options, as_returned, *both)
 
     def _pushed(
         self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions

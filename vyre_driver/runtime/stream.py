@@ -17,6 +17,7 @@ from vyre_driver.kompute.overlap import LOADS_UNDER_WAY, Overlap
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.streamed import Slots, StreamedLoad
+from vyre_driver.runtime.streamed_call import check_untouched
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class Stream:
                 raise self._error or StopIteration
             with self._device.in_use:
                 leaving = self._take(Deadline(self._timeout, self._device.physical.name))
-                self._line.appendleft(self._start(call))
+                self._line.appendleft(self._start(call, leaving))
             if leaving is not None:
                 return self._given(leaving.call, leaving.outputs(self._context.events), leaving.streamed.moved_bytes)
 
@@ -178,10 +179,11 @@ class Stream:
             self._slots.give_back(leaving.streamed.slot)
         return leaving
 
-    def _start(self, call: StreamedCall | None) -> _Entry | None:
-        """Place a call and hand it over, beside those before it."""
+    def _start(self, call: StreamedCall | None, leaving: _Entry | None) -> _Entry | None:
+        """Place a call and hand it over, beside those before it; the result of what is ``leaving`` is yet to be taken."""
         if call is not None:
             try:
+                check_untouched(call, [one.call for one in (leaving, *self._line) if one is not None])
                 entry = _Entry(call, self._slots)
                 self._overlap.start(entry.streamed.load)
             except Exception as error:  # noqa: BLE001 -- it is raised in the place of the chunk

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.names import OPTIONS
@@ -10,7 +13,9 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.runtime.options import CallOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel import Kernel
@@ -19,7 +24,8 @@ if TYPE_CHECKING:
 class StreamedCall(NamedTuple):
     """A call of a compiled kernel: arrays by position and name, options, and what makes the caller's result of its outputs.
 
-    Without a kernel there are no outputs, and nothing runs.
+    Without a kernel there are no outputs, and nothing runs. ``read`` and ``written`` are the caller's own arrays, which the
+    inputs come from, and which the results go to.
     """
 
     kernel: Kernel | None
@@ -27,6 +33,8 @@ class StreamedCall(NamedTuple):
     named: dict[str, object]
     options: CallOptions
     finish: Callable[[list[Any]], Any]
+    read: tuple[NDArray[Any], ...] = ()
+    written: tuple[NDArray[Any], ...] = ()
 
 
 class Streamable(Protocol):
@@ -55,6 +63,35 @@ def split_options(named: Mapping[str, object], out: object, *, is_strict: bool) 
     )
 
 
+def arrays_among(given: Iterable[object]) -> Iterator[NDArray[Any]]:
+    """Yield the numpy arrays that are given, also as members of structures."""
+    for one in given:
+        if isinstance(one, np.ndarray):
+            yield one
+        elif isinstance(one, Mapping):
+            yield from arrays_among(one.values())
+
+
+def check_untouched(call: StreamedCall, before: Iterable[StreamedCall]) -> None:
+    """Check that a call touches no array that the results of those before it are yet to be written to; raises InvalidInput.
+
+    It would read what was there before, and nobody could look at a result that the next one is written over.
+    """
+    for earlier in before:
+        for target in earlier.written:
+            for what, arrays in (("read", call.read), ("written", call.written)):
+                if any(np.may_share_memory(target, one) for one in arrays):
+                    raise InvalidInput(
+                        f"an array of shape {target.shape} and type {target.dtype} is {what} by a call of the stream, while "
+                        "the result of a call before it is yet to be written there",
+                        fix=_APART[what],
+                    )
+
+
+_APART = {
+    "read": "give each call arrays of its own; where a call goes on with what the one before has left, give a resident buffer",
+    "written": "give each call an array of its own in out, which may be used again by the fifth call after it",
+}
 _INSTEAD = {
     "split": "leave it out: the stages of several calls go on at once",
     "out": "give what results are written to as out= of stream(), one for each chunk",

@@ -8,7 +8,7 @@ from vyre_driver.binding.outputs import named_targets
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.types import Access
 from vyre_driver.runtime.options import CallOptions
-from vyre_driver.runtime.streamed_call import StreamedCall, split_options
+from vyre_driver.runtime.streamed_call import StreamedCall, arrays_among, split_options
 
 if TYPE_CHECKING:
     from vyre_driver.driver import Driver
@@ -58,4 +58,5 @@ def streamed_call(  # noqa: PLR0913 -- a call, taken apart
 
     options = {**launch.pushed(numbers), **one.options, "out_shapes": call.out_shapes}
     _, taken = split_options(options, call.out, is_strict=driver.strict)
-    return StreamedCall(launch.compiled, call.arrays, {}, taken, finish)
+    read, written = (tuple(arrays_among([arrays[name] for name in names])) for names in (inputs, outputs))
+    return StreamedCall(launch.compiled, call.arrays, {}, taken, finish, read, written)

@@ -93,18 +93,20 @@ class Overlap:
         self._line.appendleft(load)
 
     def end(self) -> None:
-        """Let the mover go when all loads have left."""
-        if self._mover is not None:
-            mover, self._mover = self._mover, None
+        """Let go of all loads: from its return on no thread touches their arrays.
+
+        Where some are still under way the device may be at pinned ones, until ``Movers.settle``.
+        """
+        is_over = not any(self._line)
+        self._line.extend([None] * LOADS_UNDER_WAY)
+        if self._mover is None:
+            return
+        mover, self._mover = self._mover, None
+        if is_over and not self._device.in_use.closed:
             self._device.movers.wait(mover, self._steps[0], self._device.never)  # it has nothing left to move
             self._device.movers.give_back(mover)
-
-    def abandon(self) -> None:
-        """Return when no thread touches an array any more; the device may still be at pinned ones, until ``Movers.settle``."""
-        if self._mover is not None:
-            mover, self._mover = self._mover, None
+        else:
             self._device.movers.abandon(mover)
-        self._line.extend([None] * LOADS_UNDER_WAY)
 
     def _recorded(self, load: Load) -> _layer.Dispatch:
         assert self._device.layer is not None  # noqa: S101 -- without it nothing goes on beside a dispatch

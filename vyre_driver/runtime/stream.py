@@ -7,11 +7,11 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import Self
 
-from vyre_driver.errors import InvalidInput, VyreError
+from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput, VyreError
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.overlap import LOADS_UNDER_WAY, Overlap
 from vyre_driver.process.call_lock import call_lock
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from vyre_driver.telemetry.events import Events
 
 _NOTHING = object()
+_Arrived: TypeAlias = "tuple[StreamedCall, list[Any], tuple[int, int]]"  # with the bytes that went to the device and back
 
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
     """How far a stream has come: chunks whose results were given, bytes that went to the device and back, and seconds.
 
-    ``total`` is how many chunks there are, None where nobody knows.
+    ``total`` is how many chunks there are, None where nobody knows. Bytes are those of the copies that go on beside dispatches:
+    strict calls, and those without the layer, run by themselves and add none.
     """
 
     chunks: int
@@ -108,13 +110,21 @@ class Stream:
         with self._lock:
             if self._is_over:
                 raise StopIteration
+            self._is_over = True  # whatever ends this early: what is half done is not gone on with
+            arrived = None
             try:
-                return self._next()
+                arrived = self._arrived()
+                if arrived is not None:
+                    found = self._given(*arrived)
+                    self._is_over = False
+                    return found
+                self._end()
             except BaseException as error:
                 self._end()
-                if isinstance(error, Exception) and not isinstance(error, StopIteration):
-                    self._tell(error)
+                if isinstance(error, Exception):
+                    self._tell(error, is_of_call=arrived is None)
                 raise
+            raise StopIteration
 
     def __length_hint__(self) -> int:
         """Return how many results are still to come; 0 where nobody knows."""
@@ -127,9 +137,13 @@ class Stream:
         """
         with self._lock:
             self._end()
-            if not (self._device.in_use.closed or self._device.is_lost):
+            try:
                 with self._device.in_use:
                     self._device.movers.settle(self._device.never)
+            except DispatchFailed as error:
+                is_gone = self._device.in_use.closed or self._device.is_lost or isinstance(error, ForkError)
+                if not is_gone:
+                    raise
 
     def __enter__(self) -> Self:
         """Return the stream itself."""
@@ -141,27 +155,44 @@ class Stream:
 
     __reduce_ex__ = refuse_copies
 
-    def _next(self) -> Any:  # noqa: ANN401 -- what the kernel returns
+    def _arrived(self) -> _Arrived | None:
+        """Return the next call with its outputs, once they are there; None if there are no more."""
         if self._began_ns is None:
             self._began_ns = time.perf_counter_ns()
         while True:
             if self._is_broken:
-                raise self._error or StopIteration
+                self._check_ended_well()
+                return None
             is_empty = not any(self._line)
             if self._alone is not None and is_empty:
                 alone, self._alone = self._alone, None
-                return self._given(alone, _at_once(alone), (0, 0))
+                return alone, self._at_once(alone), (0, 0)
             call = self._pull() if self._alone is None else None
             if call is not None and call.kernel is not None and (self._device.layer is None or call.options.strict):
                 self._alone = call
                 continue
             if call is None and is_empty:
-                raise self._error or StopIteration
+                self._check_ended_well()
+                return None
             with self._device.in_use:
                 leaving = self._take(Deadline(self._timeout, self._device.physical.name))
                 self._line.appendleft(self._start(call, leaving))
             if leaving is not None:
-                return self._given(leaving.call, leaving.outputs(self._context.events), leaving.streamed.moved_bytes)
+                return leaving.call, leaving.outputs(self._context.events), leaving.streamed.moved_bytes
+
+    def _check_ended_well(self) -> None:
+        """Raise what taking or starting chunks has failed with, if it has."""
+        if self._error is not None:
+            raise self._error
+
+    def _at_once(self, call: StreamedCall) -> list[Any]:
+        """Run a call by itself: without the layer nothing goes on beside it, and a strict one runs twice."""
+        began_ns = time.perf_counter_ns()
+        assert call.kernel is not None  # noqa: S101 -- others run nothing
+        options = call.options._replace(timeout=self._timeout)
+        outputs = call.kernel._run(call.arrays, call.named, options)  # noqa: SLF001 -- it is there for this
+        _tell_dispatched(self._context.events, call, began_ns)
+        return outputs
 
     def _pull(self) -> StreamedCall | None:
         """Return the next call, None if there is none; what giving it fails with waits until those before it are through."""
@@ -199,11 +230,14 @@ class Stream:
 
     def _given(self, call: StreamedCall, outputs: list[Any], moved: tuple[int, int]) -> Any:  # noqa: ANN401
         found = call.finish(outputs)
-        self._finished += 1
         self._moved = self._moved[0] + moved[0], self._moved[1] + moved[1]
         if self._on_progress is not None:
             seconds = (time.perf_counter_ns() - (self._began_ns or 0)) * 1e-9
-            self._on_progress(StreamProgress(self._finished, self._total, *self._moved, seconds))
+            try:
+                self._on_progress(StreamProgress(self._finished + 1, self._total, *self._moved, seconds))
+            except StopIteration as error:  # which would seem to be the end of the stream, as in a generator
+                raise RuntimeError("on_progress of a stream raised StopIteration") from error
+        self._finished += 1
         return found
 
     def _fail(self, error: Exception) -> None:
@@ -212,20 +246,23 @@ class Stream:
         self._calls = iter(())
 
     def _end(self) -> None:
-        """Take no more chunks, and touch no array any more."""
+        """Give up what has not been given, and touch no array any more; what the device is at stays until it has ended."""
         self._is_over = True
         self._calls = iter(())
-        (self._overlap.abandon if any(self._line) else self._overlap.end)()
+        self._alone = self._error = None
         self._line.extend([None] * LOADS_UNDER_WAY)
+        self._slots = Slots()
+        self._overlap.end()
 
-    def _tell(self, error: Exception) -> None:
-        """Say of an error which chunk it belongs to, and count it."""
+    def _tell(self, error: Exception, *, is_of_call: bool) -> None:
+        """Say of an error which chunk it belongs to, and count it if the call itself has failed."""
         if isinstance(error, VyreError):
             error.context.setdefault("chunk", self._finished)
         note = getattr(error, "add_note", None)  # from Python 3.11 on
         if note is not None:
             note(f"In chunk {self._finished} of a stream; the results of all before it were given.")
-        self._context.events.failed(EventKind.DISPATCH, error)
+        if is_of_call:
+            self._context.events.failed(EventKind.DISPATCH, error)
 
 
 class _Entry:
@@ -243,16 +280,13 @@ class _Entry:
 
     def outputs(self, events: Events) -> list[Any]:
         """Return its outputs, which have arrived."""
-        if self.call.kernel is not None:
-            duration_ns, label = time.perf_counter_ns() - self._began_ns, str(self.call.options.label or "")
-            events.dispatched(duration_ns, self.call.kernel.trace.key, 1, label)
+        _tell_dispatched(events, self.call, self._began_ns)
         return self.streamed.take()
 
 
-def _at_once(call: StreamedCall) -> list[Any]:
-    """Run a call by itself: without the layer nothing goes on beside it, and a strict one runs twice."""
-    assert call.kernel is not None  # noqa: S101 -- others run nothing
-    return call.kernel._run(call.arrays, call.named, call.options)  # noqa: SLF001 -- it is there for this
+def _tell_dispatched(events: Events, call: StreamedCall, began_ns: int) -> None:
+    if call.kernel is not None:
+        events.dispatched(time.perf_counter_ns() - began_ns, call.kernel.trace.key, 1, str(call.options.label or ""))
 
 
 def stream_of(  # noqa: PLR0913 -- as Driver.stream

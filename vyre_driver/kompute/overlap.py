@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.kompute.results import VK_SUCCESS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -82,9 +84,13 @@ class Overlap:
             If there is no memory to be pinned for it, or no thread.
         """
         movers = self._device.movers
+        running, ended = self._line[0], self._line[1]
+        if load is None and running is None and ended is None:
+            self._steps.appendleft(self._steps[0])
+            self._line.appendleft(None)
+            return
         if self._mover is None:
             self._mover = movers.take()
-        running, ended = self._line[0], self._line[1]
         moves = [] if load is None else [buffer.move(array) for buffer, array in load.uploads]
         if ended is not None:
             moves += [buffer.move(array, is_down=True) for buffer, array in ended.downloads]
@@ -102,8 +108,7 @@ class Overlap:
         if self._mover is None:
             return
         mover, self._mover = self._mover, None
-        if is_over and not self._device.in_use.closed:
-            self._device.movers.wait(mover, self._steps[0], self._device.never)  # it has nothing left to move
+        if is_over and not self._device.in_use.closed and mover.wait(self._steps[0]) == VK_SUCCESS:  # which moves nothing
             self._device.movers.give_back(mover)
         else:
             self._device.movers.abandon(mover)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from kernels import STEP, glsl
 from literals import refusal
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute import memory as memory_module
 from vyre_driver.lang import In, Index, InOut, bool_, kernel, u32
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from vyre_driver import Driver
@@ -105,3 +110,102 @@ def test_a_result_may_be_written_to_the_array_that_its_chunk_is(place: tuple[Dri
         for _ in range(2):
             assert len(list(driver.stream(added, zip(rows[:6], totals, strict=True)))) == 6
         assert (totals == 2 * rows[:6]).all()
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each copy that the host makes of arrays; zeros are no copy."""
+    lengths: list[int] = []
+    copy_bytes, copy_spans = _layer.copy_bytes, _layer.copy_spans
+
+    def counted(target: Any, source: Any) -> None:  # noqa: ANN401 -- buffers
+        lengths.append(memoryview(target).nbytes)
+        copy_bytes(target, source)
+
+    def counted_spans(pairs: Any) -> None:  # noqa: ANN401 -- pairs of buffers
+        lengths.extend(memoryview(target).nbytes for target, source in pairs if source is not None)
+        copy_spans(pairs)
+
+    monkeypatch.setattr(_layer, "copy_bytes", counted)
+    monkeypatch.setattr(_layer, "copy_spans", counted_spans)
+    return lengths
+
+
+@pytest.mark.parametrize("place", APART, indirect=True)
+@pytest.mark.parametrize("long_bytes", [1000, 1 << 25])
+def test_the_host_copies_no_pinned_array_and_every_other_once(
+    place: tuple[Driver, bool, bool], copied: list[int], long_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "_LONG_BYTES", long_bytes)
+    driver = place[0]
+    step = driver.compile(glsl(STEP))
+    table, out = driver.pinned((9, COUNT), "u4"), driver.pinned((9, COUNT), "u4")
+    table[:] = np.arange(9)[:, None]
+    for one in driver.stream(step, table, out=out, **STEPS):
+        assert one.base is not None
+    assert ((out == 2 * table + 1).all(), copied) == (True, [])
+    assert [set(one.tolist()) for one in driver.stream(step, table, **STEPS)] == [{2 * number + 1} for number in range(9)]
+    assert copied == [4 * COUNT] * 9  # to the new arrays of the results
+    copied.clear()
+    out[:] = 0
+    list(driver.stream(step, chunks_of(9), out=out, **STEPS))
+    assert ((out == 2 * table + 1).all(), copied) == (True, [4 * COUNT] * 9)
+
+
+@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_ring_of_five_arrays_is_enough(place: tuple[Driver, bool, bool], is_pinned: bool) -> None:  # noqa: FBT001 -- a parameter
+    driver = place[0]
+    make = driver.pinned if is_pinned and driver.context.device.layer is not None else np.zeros
+    ring, results = make((5, 200_000), np.uint32), make((5, 200_000), np.uint32)
+
+    def refilled() -> Iterator[NDArray[np.uint32]]:
+        for number in range(50):
+            ring[number % 5] = number
+            yield ring[number % 5]
+
+    stream = driver.stream(driver.compile(glsl(STEP)), refilled(), out=itertools.cycle(results), **STEPS)
+    for number, one in enumerate(stream):
+        assert (one == 2 * number + 1).all()
+        one[:] = 0
+    assert stream.finished == 50
+
+
+@pytest.mark.parametrize("place", [*LAYERED, *ALONE], indirect=True)
+def test_no_more_is_read_ahead_than_four_chunks(place: tuple[Driver, bool, bool]) -> None:
+    driver = place[0]
+    pulled: list[int] = []
+
+    def counted() -> Iterator[NDArray[np.uint32]]:
+        for number, chunk in enumerate(chunks_of(20)):
+            pulled.append(number)
+            yield chunk
+
+    is_layered = driver.context.device.layer is not None
+    stream = driver.stream(driver.compile(glsl(STEP)), counted(), **STEPS)
+    assert pulled == []
+    for number, _ in enumerate(stream):
+        assert len(pulled) == min(20, number + (5 if is_layered else 1))
+        time.sleep(0.002)
+    pulled.clear()
+    strict = driver.stream(driver.compile(glsl(STEP)), counted(), strict=True, **STEPS)
+    assert [len(pulled) for _ in strict] == list(range(1, 21))
+
+
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("long_bytes", [1000, 1 << 25])
+def test_the_memory_of_a_stream_is_bounded_whatever_the_sizes_of_its_chunks(
+    place: tuple[Driver, bool, bool], long_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_module, "_LONG_BYTES", long_bytes)
+    driver = place[0]
+    layer: Any = driver.context.device.layer
+    step = driver.compile(glsl(STEP))
+    before, held = layer.counters()["memory_live_bytes"], []
+    sizes = [1000 + 100 * (number * 7 % 40) for number in range(200)]
+    for number, one in enumerate(driver.stream(step, (np.full(size, size, np.uint32) for size in sizes), **STEPS)):
+        assert (one.size, set(one.tolist())) == (sizes[number], {2 * sizes[number] + 1})
+        held.append(layer.counters()["memory_live_bytes"] - before)
+    areas = 0 if long_bytes > 1000 or driver.context.device.shares_memory else 4 << 20
+    assert max(held) <= 5 * 2 * 4 * 8192 + areas
+    assert layer.counters()["memory_live_bytes"] <= before + 4 * 8192  # that of the first pipeline

@@ -51,6 +51,7 @@ CASES = [
     "parts_of_buffers",
     "parts_that_are_bound",
     "pinned_arrays",
+    "streams",
     "every_pair_in_order",
     "pipelines_and_memory_shared",
     "drivers_one_after_another",

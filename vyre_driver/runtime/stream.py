@@ -108,23 +108,7 @@ class Stream:
             If there is no memory for another chunk.
         """
         with self._lock:
-            if self._is_over:
-                raise StopIteration
-            self._is_over = True  # whatever ends this early: what is half done is not gone on with
-            arrived = None
-            try:
-                arrived = self._arrived()
-                if arrived is not None:
-                    found = self._given(*arrived)
-                    self._is_over = False
-                    return found
-                self._end()
-            except BaseException as error:
-                self._end()
-                if isinstance(error, Exception):
-                    self._tell(error, is_of_call=arrived is None)
-                raise
-            raise StopIteration
+            return self._next()
 
     def __length_hint__(self) -> int:
         """Return how many results are still to come; 0 where nobody knows."""
@@ -154,6 +138,26 @@ class Stream:
         self.close()
 
     __reduce_ex__ = refuse_copies
+
+    def _next(self) -> Any:  # noqa: ANN401 -- what the kernel returns
+        """Return the next result, with the lock held; raises StopIteration after the last one."""
+        if self._is_over:
+            raise StopIteration
+        self._is_over = True  # whatever ends this early: what is half done is not gone on with
+        arrived = None
+        try:
+            arrived = self._arrived()
+            if arrived is not None:
+                found = self._given(*arrived)
+                self._is_over = False
+                return found
+            self._end()
+        except BaseException as error:
+            self._end()
+            if isinstance(error, Exception):
+                self._tell(error, is_of_call=arrived is None)
+            raise
+        raise StopIteration
 
     def _arrived(self) -> _Arrived | None:
         """Return the next call with its outputs, once they are there; None if there are no more."""

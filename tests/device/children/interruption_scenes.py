@@ -20,7 +20,7 @@ from interruption_world import BYTES, ONCE, PUSH, TWICE, Stage, World, X, call, 
 from kernels import glsl
 
 from vyre_driver import Driver, DriverPool, SpirvModule, kernels
-from vyre_driver.errors import DispatchFailed
+from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.ir import Program
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
@@ -293,6 +293,23 @@ def pooled(world: World) -> Iterator[Stage]:
     yield Stage(world.driver, act, nothing)
 
 
+def streamed(world: World) -> Iterator[Stage]:
+    """Stream chunks of several sizes, of the host's and pinned, some of which fail, and one that runs by itself."""
+    kernel, pinned = world.driver.compile(world.module), world.driver.pinned(X.shape, X.dtype)
+    pinned[:] = X
+    call(kernel)
+    chunks = [X, pinned, X[:7], {"values": X, "strict": True}, X]
+    wanted = [ONCE, ONCE, ONCE[:7], ONCE, ONCE]
+
+    def act() -> None:
+        with world.driver.stream(kernel, chunks, out=[None, np.empty_like(X), None, None, None], **PUSH) as stream:
+            check(all(np.array_equal(one, two) for one, two in zip(stream, wanted, strict=True)))
+        with suppress(InvalidInput):
+            check(len(list(world.driver.stream(kernel, [X, X, None], **PUSH))) == 0)
+
+    yield Stage(world.driver, act, nothing)
+
+
 INTERRUPTED = {
     scene.__name__: scene
     for scene in (
@@ -315,6 +332,7 @@ INTERRUPTED = {
         dropped,
         closed,
         pooled,
+        streamed,
         *FILE_SCENES,
     )
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from kernels import STEP, glsl
+from kernels import SHIFT, STEP, glsl
 
 from vyre_driver import Driver
 from vyre_driver.errors import DispatchTimeout
+from vyre_driver.kompute import memory as memory_module
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
@@ -97,3 +98,23 @@ def pinned_arrays() -> None:
         np.testing.assert_array_equal(found, 3 * words + 1)
         driver.pinned(3, np.float32)
     target[:] = 0
+
+
+def streams() -> None:
+    """Uploads, dispatches and read-backs beside each other: of arrays, pinned, staged and in areas, and of a buffer."""
+    with Driver() as driver:
+        kernel, shift = driver.compile(glsl(STEP)), driver.compile(glsl(SHIFT))
+        push: Any = {"factor": PUSH[0], "summand": PUSH[1]}
+        for length, long_bytes in ((WORDS, 1 << 25), (700_001, 1 << 20)):
+            memory_module._LONG_BYTES = long_bytes  # noqa: SLF001 -- as monkeypatch
+            chunks = [driver.pinned(length, np.uint32) if number % 3 else np.zeros(length, np.uint32) for number in range(9)]
+            for number, chunk in enumerate(chunks):
+                chunk[:] = number
+            for number, one in enumerate(driver.stream(kernel, chunks, out=chunks, **push)):
+                np.testing.assert_array_equal(one, np.full(length, PUSH[0] * number + PUSH[1], np.uint32))
+            constant = driver.buffer(np.arange(length + 1, dtype=np.uint32))[1:]  # which is copied before each dispatch
+            for one in driver.stream(shift, [{"from": constant, "out_shapes": {"to": length}} for _ in chunks]):
+                np.testing.assert_array_equal(one, 3 * np.roll(np.arange(1, length + 1, dtype=np.uint32), -67) + 1)
+        total = driver.zeros(WORDS + 1, "u4")
+        assert len(list(driver.stream(kernel, [{} for _ in range(9)], values=total[1:], **push))) == 9
+        np.testing.assert_array_equal(total.read(), [0] + [sum(3**number for number in range(9))] * WORDS)

@@ -15,6 +15,7 @@ from vyre_driver.errors import InvalidInput, KernelFault
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, load, store
 from vyre_driver.kompute import memory as memory_module
 from vyre_driver.lang import In, Index, InOut, Out, bool_, f32, i32, kernel, u8, u32
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -250,3 +251,20 @@ def test_a_progress_bar_goes_along_with_a_stream(layered: Driver) -> None:
     track: Any = imported("rich.progress").track
     rows = np.zeros((5, 10), np.uint32)
     assert len(list(track(layered.stream(layered.compile(glsl(STEP)), rows, **STEPS), disable=True))) == 5
+
+
+@pytest.mark.parametrize("how", ["1", "python"])
+def test_what_is_interpreted_is_interpreted_in_a_stream_too(layered: Driver, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, dispatches in (("0", 12), (how, 0)):
+        monkeypatch.setenv("VYRE_INTERPRET", value)
+        before = layered.events.counts()[EventKind.DISPATCH]
+        check_axpy(layered)
+        assert layered.events.counts()[EventKind.DISPATCH] - before == dispatches
+
+
+def check_axpy(driver: Driver) -> None:
+    """Stream through a Python kernel, twice six chunks."""
+    chunks = [(np.full(4, number, "f4"), np.ones(4, "f4")) for number in range(6)]
+    for out in (None, np.zeros((6, 4), "f4")):
+        found = list(driver.stream(axpy, [(x, y.copy()) for x, y in chunks], out=out, a=3.0))
+        assert [[one.tolist() for one in pair] for pair in found] == [[[2.0] * 4, [3.0 * number] * 4] for number in range(6)]

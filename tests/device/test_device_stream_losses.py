@@ -57,7 +57,7 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
     return Spin(place[0], 0.15)
 
 
-@pytest.mark.parametrize("kind", ["cpu", "discrete"])
+@pytest.mark.parametrize("kind", [pytest.param("cpu", marks=pytest.mark.thorough), "discrete"])
 def test_whatever_fails_what_was_given_is_right_and_the_rest_is_told(run_python: RunChild, children: Path, kind: str) -> None:
     done = run_python(str(children / "streaming.py"), "failures", kind, "-1", "-4")
     found = json.loads(done.stdout)

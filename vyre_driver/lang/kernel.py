@@ -140,7 +140,7 @@ class Kernel:
         """Return a call of it in ``Driver.stream``."""
         from vyre_driver.lang.launch.streaming import streamed_call  # late: few processes stream
 
-        return streamed_call(self._launcher, self._choices, context.device.driver(), given, named, out)
+        return streamed_call(self._launcher, self._choices, self.function, context.device.driver(), given, named, out)
 
     @shortens_tracebacks
     def tune(

@@ -12,6 +12,7 @@ from literals import refusal
 
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, InvalidPushConstant, VyreError
 from vyre_driver.kompute import memory as memory_module
+from vyre_driver.lang import In, Index, Out, f32, kernel
 from vyre_driver.telemetry.events import EventKind
 from vyre_driver.vulkan.layer import _layer
 
@@ -220,3 +221,18 @@ def test_a_stream_that_ended_or_was_closed_holds_no_memory_of_the_device(place: 
     before = layer.counters()["memory_live_bytes"]
     assert len(list(ended)) == 9
     assert layer.counters()["memory_live_bytes"] == before
+
+
+@kernel
+def halved(i: Index, x: In[f32], y: Out[f32]) -> None:
+    if i % 2 == 0:
+        y[i] = x[i]
+
+
+@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+def test_a_strict_call_of_a_stream_tells_what_a_strict_call_tells(place: tuple[Driver, bool, bool]) -> None:
+    x, run = np.ones(5, np.float32), halved.on(place[0])
+    stream = place[0].stream(run, [{"x": x, "strict": False}, {"x": x, "strict": True}])
+    assert next(stream).tolist() == [1, 0, 1, 0, 1]
+    assert refusal(lambda: next(stream)) == refusal(lambda: run(x, strict=True))
+    assert list(stream) == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import Self
 
-from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput, VyreError
+from vyre_driver.errors import DispatchFailed, ForkError, InputChanged, InvalidInput, OutputNotWritten, VyreError
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.overlap import LOADS_UNDER_WAY, Overlap
 from vyre_driver.process.call_lock import call_lock
@@ -194,7 +194,12 @@ class Stream:
         began_ns = time.perf_counter_ns()
         assert call.kernel is not None  # noqa: S101 -- others run nothing
         options = call.options._replace(timeout=self._timeout)
-        outputs = call.kernel._run(call.arrays, call.named, options)  # noqa: SLF001 -- it is there for this
+        try:
+            outputs = call.kernel._run(call.arrays, call.named, options)  # noqa: SLF001 -- it is there for this
+        except (OutputNotWritten, InputChanged) as error:
+            if call.named_error is None:
+                raise
+            raise call.named_error(error) from None
         _tell_dispatched(self._context.events, call, began_ns)
         return outputs
 

@@ -25,7 +25,7 @@ class StreamedCall(NamedTuple):
     """A call of a compiled kernel: arrays by position and name, options, and what makes the caller's result of its outputs.
 
     Without a kernel there are no outputs, and nothing runs. ``read`` and ``written`` are the caller's own arrays, which the
-    inputs come from, and which the results go to.
+    inputs come from, and which the results go to. ``named_error`` says what a strict call has found in the caller's words.
     """
 
     kernel: Kernel | None
@@ -35,6 +35,7 @@ class StreamedCall(NamedTuple):
     finish: Callable[[list[Any]], Any]
     read: tuple[NDArray[Any], ...] = ()
     written: tuple[NDArray[Any], ...] = ()
+    named_error: Callable[[Any], Exception] | None = None
 
 
 class Streamable(Protocol):

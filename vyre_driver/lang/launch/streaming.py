@@ -9,6 +9,7 @@ from vyre_driver import settings
 from vyre_driver.binding.outputs import named_targets
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.launch.off_device import run_on_reference, run_plainly
+from vyre_driver.lang.launch.watched import found_in
 from vyre_driver.lang.types import Access
 from vyre_driver.runtime.options import CallOptions
 from vyre_driver.runtime.streamed_call import StreamedCall, arrays_among, split_options
@@ -68,7 +69,8 @@ def streamed_call(  # noqa: PLR0913 -- a call, taken apart
     options = {**launch.pushed(numbers), **one.options, "out_shapes": call.out_shapes}
     _, taken = split_options(options, call.out, is_strict=driver.strict)
     read, written = (tuple(arrays_among([arrays[name] for name in names])) for names in (inputs, outputs))
-    return StreamedCall(launch.compiled, call.arrays, {}, taken, finish, read, written)
+    named_error = functools.partial(found_in, launch.name, shapes=launch.shapes)
+    return StreamedCall(launch.compiled, call.arrays, {}, taken, finish, read, written, named_error)
 
 
 def _off_device(make: Callable[[], Any]) -> StreamedCall:

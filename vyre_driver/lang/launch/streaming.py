@@ -39,14 +39,13 @@ def streamed_call(  # noqa: PLR0913 -- a call, taken apart
     InvalidInput
         As a call, or if the kernel was put on another driver.
     """
-    definition = launcher.definition
-    signature = definition.signature
-    _check_driver(choices, driver, definition.name)
+    name, signature = launcher.definition.name, launcher.definition.signature
+    _check_driver(choices, driver, name)
     choices = choices._replace(driver=driver)
     if out is not None:
         names = [one.name for one in signature.arrays if one.type.access is Access.OUT]  # type: ignore[union-attr] # arrays
-        both = zip(names, named_targets(names, out, definition.name), strict=True)
-        named = {**named, **{name: target for name, target in both if target is not None}}
+        both = zip(names, named_targets(names, out, name), strict=True)
+        named = {**named, **{output: target for output, target in both if target is not None}}
     how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
     if how in {"1", "python"}:
         plainly = functools.partial(run_plainly, function) if how == "python" else run_on_reference

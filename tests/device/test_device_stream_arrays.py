@@ -13,6 +13,7 @@ from literals import refusal
 
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute import memory as memory_module
+from vyre_driver.kompute.movers import Movers
 from vyre_driver.lang import In, Index, InOut, bool_, kernel, u32
 from vyre_driver.vulkan.layer import _layer
 
@@ -116,18 +117,18 @@ def test_a_result_may_be_written_to_the_array_that_its_chunk_is(place: tuple[Dri
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each copy that the host makes of arrays; zeros are no copy."""
     lengths: list[int] = []
-    copy_bytes, copy_spans = _layer.copy_bytes, _layer.copy_spans
+    copy_bytes, put = _layer.copy_bytes, Movers.put
 
     def counted(target: Any, source: Any) -> None:  # noqa: ANN401 -- buffers
         lengths.append(memoryview(target).nbytes)
         copy_bytes(target, source)
 
-    def counted_spans(pairs: Any) -> None:  # noqa: ANN401 -- pairs of buffers
-        lengths.extend(memoryview(target).nbytes for target, source in pairs if source is not None)
-        copy_spans(pairs)
+    def counted_moves(movers: Movers, mover: Any, moves: Any, *given: Any, **how: Any) -> int:  # noqa: ANN401 -- as it takes
+        lengths.extend(byte_len for _, _, _, byte_len, host, _, _ in moves if host is not None)
+        return put(movers, mover, moves, *given, **how)
 
     monkeypatch.setattr(_layer, "copy_bytes", counted)
-    monkeypatch.setattr(_layer, "copy_spans", counted_spans)
+    monkeypatch.setattr(Movers, "put", counted_moves)
     return lengths
 
 

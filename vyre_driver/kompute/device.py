@@ -269,6 +269,7 @@ class KomputeDevice:
 
     def reserve(self, byte_len: int) -> _layer.Reservation:
         """Count bytes about to be allocated, as long as what comes back lives; raises as ``check_available``."""
+        self.movers.close_ended()
         held = self._memory.reserve(byte_len, self._heap_bytes // self._copies)
         if held is None:
             raise self._no_room(byte_len)

@@ -43,7 +43,7 @@ class Movers:
         DeviceOutOfMemory
             If there is no memory to be pinned for it, or no thread.
         """
-        self._close_ended()
+        self.close_ended()
         try:
             return self._idle.pop()
         except IndexError:
@@ -58,7 +58,10 @@ class Movers:
     def abandon(self, mover: _layer.Mover) -> None:
         """Return when a mover touches no array of the host's any more; the device may still be at pinned ones."""
         mover.cancel()
+        if self._device.is_lost:  # all that it has been given has ended
+            mover.close()
         self._abandoned.append(mover)
+        self.close_ended()
 
     def move(self, moves: Iterable[Move], deadline: Deadline, keep: object) -> None:
         """Move arrays after all work that was submitted before, and wait for the end; raises as ``Submission.wait``."""
@@ -93,14 +96,15 @@ class Movers:
         result = mover.wait(number, deadline.left_ns())
         if result == VK_TIMEOUT:
             raise deadline.passed()
-        self._device.check_result(result)
+        if result < VK_SUCCESS:
+            raise self._device.error_of(_layer.Failure("move", result, 0))
 
     def settle(self, deadline: Deadline) -> None:
         """Wait until the device has ended what abandoned movers had given it; raises as ``Submission.wait``."""
         for mover in list(self._abandoned):
             if mover.settle(deadline.left_ns()) == VK_TIMEOUT:
                 raise deadline.passed()
-        self._close_ended()
+        self.close_ended()
 
     def close(self) -> None:
         """End all of them, before the device is closed: nobody uses one."""
@@ -128,7 +132,8 @@ class Movers:
         self._all.add(weakref.ref(mover, self._all.discard))
         return mover
 
-    def _close_ended(self) -> None:
+    def close_ended(self) -> None:
+        """Close abandoned movers whose work has ended, which gives its memory back; never waits for it."""
         for mover in list(self._abandoned):
             if mover.settle(0) == VK_SUCCESS:
                 self._abandoned.remove(mover)

@@ -108,7 +108,7 @@ class Overlap:
         if self._mover is None:
             return
         mover, self._mover = self._mover, None
-        if is_over and not self._device.in_use.closed and mover.wait(self._steps[0]) == VK_SUCCESS:  # which moves nothing
+        if is_over and mover.is_usable and mover.wait(self._steps[0]) == VK_SUCCESS:  # which moves nothing
             self._device.movers.give_back(mover)
         else:
             self._device.movers.abandon(mover)

@@ -1,5 +1,8 @@
 """Arrays that threads of the host and the device move together: included by _layer.pyx."""
 
+cdef extern from "<unistd.h>" nogil:
+    int usleep(unsigned int us)
+
 cdef extern from "mover.h" nogil:
     ctypedef struct vyre_move:
         VkBuffer buffer
@@ -114,9 +117,10 @@ cdef const char* fault_of(LayerDevice device, const vyre_move* move) noexcept:
 
 @cython.no_gc_clear
 cdef class Mover:
-    """Moves arrays to and from buffers in steps, beside dispatches; one thread at a time calls it.
+    """Moves arrays to and from buffers in steps, beside dispatches; one thread at a time calls it, and any may close it.
 
-    ``pages`` are those that plain memory travels through. Its threads begin with the first step, and end with it.
+    ``pages`` are those that plain memory travels through. Its threads begin with the first step, and end with it. In a forked
+    process there are none, and nothing is done.
     """
 
     cdef object __weakref__
@@ -124,6 +128,8 @@ cdef class Mover:
     cdef PinnedPages pages
     cdef object manager
     cdef vyre_mover* mover
+    cdef Py_ssize_t users  # calls that are under way without the GIL
+    cdef unsigned int forks  # behind the process that made it: its threads are in no other
     cdef list kept  # (number, Moves, dispatch, what else the step needs)
 
     def __cinit__(self, LayerDevice device not None, PinnedPages pages, manager):
@@ -131,6 +137,7 @@ cdef class Mover:
         self.pages = pages
         self.manager = manager
         self.kept = []
+        self.forks = vyre_forks()
         if pages is None:
             self.mover = vyre_mover_make(device.device, NULL, NULL, ONLY_DIRECT_BYTES)
         else:
@@ -139,9 +146,17 @@ cdef class Mover:
             raise MemoryError
 
     def __dealloc__(self):
-        if self.mover != NULL:
+        if self.is_live():
             with nogil:
                 vyre_mover_free(self.mover)
+
+    cdef bint is_live(self) noexcept:
+        return self.mover != NULL and self.forks == vyre_forks()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and this process's."""
+        return self.is_live()
 
     def put(self, moves, Dispatch dispatch=None, keep=None, *, bint is_beside=False) -> int:
         """Add a step; returns its number.
@@ -157,8 +172,8 @@ cdef class Mover:
         cdef Moves parsed = Moves(tuple(moves))
         cdef VkCommandBuffer commands = NULL if dispatch is None else dispatch.commands
         cdef uint64_t number
-        if self.mover == NULL:
-            raise ValueError("the mover is closed")
+        if not self.is_live():
+            raise ValueError("the mover is closed, or another process's")
         parsed.check(self.owner)
         self.kept.append((self.kept[-1][0] + 1 if self.kept else 0, parsed, dispatch, keep))
         number = vyre_mover_put(self.mover, parsed.items, parsed.count, commands, is_beside)
@@ -172,13 +187,17 @@ cdef class Mover:
         """Wait without the GIL for the end of a step's moves and of the dispatch before; returns a VkResult, as Submitted.wait."""
         cdef uint64_t left_ns = NO_END if timeout_ns is None else timeout_ns
         cdef uint64_t slice_ns
+        cdef vyre_mover* mover
         cdef VkResult result
-        if self.mover == NULL:
-            raise ValueError("the mover is closed")
         while True:
+            if not self.is_live():
+                raise ValueError("the mover is closed, or another process's")
             slice_ns = min(left_ns, SLICE_NS)
+            mover = self.mover
+            self.users += 1
             with nogil:
-                result = vyre_mover_wait(self.mover, number, slice_ns)
+                result = vyre_mover_wait(mover, number, slice_ns)
+            self.users -= 1
             if result == VK_SUCCESS:
                 self.let_go(number)
             if result != VK_TIMEOUT or left_ns <= SLICE_NS:
@@ -199,7 +218,7 @@ cdef class Mover:
         That is when it was begun, filled by the host, handed over, ended by the device, and emptied by the host.
         """
         cdef vyre_turn_times[MOST_TIMES] found
-        cdef size_t count = 0 if self.mover == NULL else vyre_mover_times(self.mover, found, MOST_TIMES)
+        cdef size_t count = 0 if not self.is_live() else vyre_mover_times(self.mover, found, MOST_TIMES)
         return [
             (found[i].step, found[i].begun, found[i].filled, found[i].submitted, found[i].ended, found[i].emptied)
             for i in range(count)
@@ -207,19 +226,26 @@ cdef class Mover:
 
     def cancel(self) -> None:
         """Return when no thread touches an array any more; what the device has been given it ends."""
-        if self.mover != NULL:
+        cdef vyre_mover* mover = self.mover
+        if self.is_live():
+            self.users += 1
             with nogil:
-                vyre_mover_cancel(self.mover)
+                vyre_mover_cancel(mover)
+            self.users -= 1
 
     def settle(self, timeout_ns=None) -> int:
         """Wait without the GIL until the device has ended what it has been given; returns a VkResult, as ``wait``."""
         cdef uint64_t left_ns = NO_END if timeout_ns is None else timeout_ns
         cdef uint64_t slice_ns
+        cdef vyre_mover* mover
         cdef VkResult result
-        while self.mover != NULL:
+        while self.is_live():
             slice_ns = min(left_ns, SLICE_NS)
+            mover = self.mover
+            self.users += 1
             with nogil:
-                result = vyre_mover_settle(self.mover, slice_ns)
+                result = vyre_mover_settle(mover, slice_ns)
+            self.users -= 1
             if result != VK_TIMEOUT or left_ns <= SLICE_NS:
                 return result
             if left_ns != NO_END:
@@ -229,9 +255,15 @@ cdef class Mover:
 
     def close(self) -> None:
         """Cancel, and wait for what the device has been given; a second call does nothing."""
-        cdef vyre_mover* mover = self.mover
+        cdef vyre_mover* mover = self.mover if self.is_live() else NULL
         self.mover = NULL
-        if mover != NULL:
+        if mover == NULL:
+            return
+        with nogil:
+            vyre_mover_cancel(mover)
+        while self.users > 0:  # they return now
             with nogil:
-                vyre_mover_free(mover)
-            self.kept = []
+                usleep(100)
+        with nogil:
+            vyre_mover_free(mover)
+        self.kept = []

@@ -184,7 +184,7 @@ cdef class Mover:
         return number
 
     def wait(self, uint64_t number, timeout_ns=None) -> int:
-        """Wait without the GIL for the end of a step's moves and of the dispatch before; returns a VkResult, as Submitted.wait."""
+        """Wait without the GIL for a step's moves and the dispatch before; returns a VkResult, as ``Submitted.wait``."""
         cdef uint64_t left_ns = NO_END if timeout_ns is None else timeout_ns
         cdef uint64_t slice_ns
         cdef vyre_mover* mover

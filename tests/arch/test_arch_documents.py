@@ -147,8 +147,8 @@ def test_the_document_on_arrays_prints_what_stands_below_each_block(root: Path, 
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("name", ["lang", "lang-reference"])
-def test_a_document_on_the_language_prints_what_stands_below_its_blocks(
+@pytest.mark.parametrize("name", ["lang", "lang-reference", "streams", "transfers"])
+def test_a_document_prints_what_stands_below_its_blocks(
     root: Path, tmp_path: Path, run_python: RunChild, name: str
 ) -> None:
     document = root / "docs" / f"{name}.md"

@@ -148,9 +148,7 @@ def test_the_document_on_arrays_prints_what_stands_below_each_block(root: Path, 
 
 @pytest.mark.device
 @pytest.mark.parametrize("name", ["lang", "lang-reference", "streams", "transfers"])
-def test_a_document_prints_what_stands_below_its_blocks(
-    root: Path, tmp_path: Path, run_python: RunChild, name: str
-) -> None:
+def test_a_document_prints_what_stands_below_its_blocks(root: Path, tmp_path: Path, run_python: RunChild, name: str) -> None:
     document = root / "docs" / f"{name}.md"
     (tmp_path / "example.py").write_text("\n".join(python_blocks(document)), "utf-8")  # kernels are read from their file
     done = run_python("-W", "error", "example.py", cwd=tmp_path)

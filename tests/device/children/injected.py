@@ -12,6 +12,7 @@ import asyncio
 import gc
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,11 +91,18 @@ def check(way: Way, driver: Driver, kernel: Kernel) -> None:
 
 
 def all_memory_is_back(driver: Driver) -> bool:
-    """Whether the layer counts no byte in use, and the driver would give all of the heap again."""
+    """Whether the layer counts no byte in use, and the driver would give all of the heap again.
+
+    The thread that follows what is awaited lets go of it a moment after it has told.
+    """
     gc.collect()
-    counters = driver.context.device.layer.counters()  # type: ignore[union-attr]
-    available = driver.context.device._available()  # noqa: SLF001 -- what the next allocation is checked against
-    return counters["memory_live_bytes"] == 0 and available == driver.device.device_local_bytes
+    device = driver.context.device
+    for _ in range(100):
+        live = device.layer.counters()["memory_live_bytes"]  # type: ignore[union-attr]
+        if live == 0 and device._available() == driver.device.device_local_bytes:  # noqa: SLF001 -- what allocations are checked against
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def fail(way: Way, driver: Driver, failing: tuple[str, int, int]) -> dict[str, Any] | None:

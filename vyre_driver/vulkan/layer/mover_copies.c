@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIT_BYTES (UINT64_C(1) << 18) /* that one thread copies at a time */
+#define UNIT_BYTES (UINT64_C(1) << 18) /* that one thread copies at a time, */
+#define HUGE_PAGE (UINT64_C(1) << 21)  /* and of what is only read back: several that touched one first would each clear it */
 #define ALIGNMENT UINT64_C(64)
 #define PINNED_TURN_BYTES (UINT64_C(1) << 30)
 
@@ -25,8 +26,16 @@ static bool is_copied(const vyre_move *move, bool is_down) {
   return move->is_down == is_down && (move->host || move->direct);
 }
 
+static uint64_t unit_bytes(const vyre_turn *t) { return t->of->only_reads ? HUGE_PAGE : UNIT_BYTES; }
+
+/* By how much the first unit of a piece is shorter than the others: units end where huge pages do. */
+static uint64_t first_gap(const vyre_turn *t, const vyre_move *move) {
+  return t->of->only_reads ? ((uintptr_t)move->host + piece_begin(t->of, move, t->index)) % HUGE_PAGE : 0;
+}
+
 static uint64_t units_of(const vyre_turn *t, const vyre_move *move) {
-  return (piece_bytes(t->of, move, t->index) + UNIT_BYTES - 1) / UNIT_BYTES;
+  uint64_t bytes = piece_bytes(t->of, move, t->index), unit = unit_bytes(t);
+  return bytes ? (first_gap(t, move) + bytes + unit - 1) / unit : 0;
 }
 
 static uint64_t area_bytes_of(const vyre_step *s, uint64_t index) {
@@ -40,7 +49,9 @@ static uint64_t area_bytes_of(const vyre_step *s, uint64_t index) {
 /* The pieces of the first turn or of the last are the longest. */
 void vyre_cut_into_turns(const vyre_mover *m, vyre_step *s) {
   uint64_t by_host = 0, all = 0;
+  s->only_reads = true;
   for (size_t i = 0; i < s->count; i++) {
+    s->only_reads &= s->moves[i].is_down;
     all += s->moves[i].bytes;
     if (s->moves[i].host) by_host += s->moves[i].bytes;
   }
@@ -97,9 +108,10 @@ static void copy_unit(const vyre_mover *m, const vyre_turn *t, uint64_t unit, bo
     uint64_t units = is_copied(move, is_down) ? units_of(t, move) : 0;
     uint64_t bytes = piece_bytes(t->of, move, t->index);
     if (unit < units) {
-      uint64_t within = unit * UNIT_BYTES, begin = piece_begin(t->of, move, t->index) + within;
-      char *there = move->direct ? move->direct + begin : m->memory + area + within;
-      copy_piece(move, begin, there, (size_t)(bytes - within < UNIT_BYTES ? bytes - within : UNIT_BYTES));
+      uint64_t gap = first_gap(t, move), first = unit ? unit * unit_bytes(t) - gap : 0;
+      uint64_t last = (unit + 1) * unit_bytes(t) - gap, begin = piece_begin(t->of, move, t->index) + first;
+      char *there = move->direct ? move->direct + begin : m->memory + area + first;
+      copy_piece(move, begin, there, (size_t)((last < bytes ? last : bytes) - first));
       return;
     }
     unit -= units;

@@ -24,6 +24,7 @@ typedef struct vyre_step {
   VkFence fence;     /* of the commands, while they run */
   bool is_submitted; /* the commands; there may be none */
   bool is_beside;
+  bool only_reads; /* all of its moves go down */
   uint64_t turns, begun, ended, done;
   size_t count;
   vyre_move moves[];

@@ -52,6 +52,7 @@ int main(int argc, char **argv) {
   exported_memory_is_seen_and_outlives_its_device();
   exports_that_fail_leave_nothing();
   device_is_lost_with_memory_exported();
+  arrays_are_moved_by_eight_movers();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

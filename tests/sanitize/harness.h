@@ -135,6 +135,9 @@ void exported_memory_is_seen_and_outlives_its_device(void);
 void exports_that_fail_leave_nothing(void);
 void device_is_lost_with_memory_exported(void);
 
+/* scenes_movers.c */
+void arrays_are_moved_by_eight_movers(void);
+
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);
 

@@ -66,6 +66,7 @@ typedef struct mock_commands {
   struct mock_commands *next;
   bool pending;
   bool is_ordered; /* a barrier came since the last copy */
+  uint32_t ordered; /* copies that the last barrier came after; UINT32_MAX: there was none */
   const void *pipeline, *set; /* bound, or NULL */
   uint32_t copy_count;
   mock_copy copies[MAX_COPIES];

@@ -57,6 +57,7 @@ static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBegi
   mock_check_idle(commands->device, &commands->pending, "a command buffer is recorded that is in use");
   commands->copy_count = 0;
   commands->is_ordered = false;
+  commands->ordered = UINT32_MAX;
   commands->pipeline = commands->set = NULL;
   return VK_SUCCESS;
 }
@@ -95,10 +96,25 @@ static void dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z)
   CHECK(!((mock_commands *)buffer)->pipeline || ((mock_commands *)buffer)->is_ordered, "a dispatch waits for nothing before it");
 }
 
+static bool meet(const mock_buffer *one, uint64_t begin, const mock_buffer *other, uint64_t other_begin, uint64_t size[2]) {
+  return one && one == other && begin < other_begin + size[1] && other_begin < begin + size[0];
+}
+
+/* Whether one of the two writes what the other touches. */
+static bool clash(const mock_copy *a, const mock_copy *b) {
+  const VkBufferCopy *x = &a->region, *y = &b->region;
+  uint64_t sizes[2] = {x->size, y->size};
+  return meet(a->to, x->dstOffset, b->to, y->dstOffset, sizes) || meet(a->to, x->dstOffset, b->from, y->srcOffset, sizes) ||
+         meet(a->from, x->srcOffset, b->to, y->dstOffset, sizes);
+}
+
 static void note(VkCommandBuffer buffer, mock_copy copy) {
   mock_commands *commands = (mock_commands *)buffer;
   CHECK(commands->copy_count < MAX_COPIES, "too many copies");
-  CHECK(commands->is_ordered, "a copy does not wait for what is before it");
+  CHECK(commands->ordered != UINT32_MAX, "a copy does not wait for what is before it");
+  for (uint32_t i = commands->ordered; i < commands->copy_count; i++) {
+    CHECK(!clash(&commands->copies[i], &copy), "a copy does not wait for one before it");
+  }
   CHECK(copy.region.size && copy.region.dstOffset + copy.region.size <= copy.to->size, "a copy ends past its buffer");
   CHECK(!copy.from || copy.region.srcOffset + copy.region.size <= copy.from->size, "a copy begins past its buffer");
   commands->copies[commands->copy_count++] = copy;
@@ -130,6 +146,7 @@ static void barrier(
   (void)from, (void)to, (void)flags, (void)memories, (void)memory, (void)buffers, (void)of_buffers, (void)images;
   (void)of_images;
   ((mock_commands *)buffer)->is_ordered = true;
+  ((mock_commands *)buffer)->ordered = ((mock_commands *)buffer)->copy_count;
 }
 
 PFN_vkVoidFunction mock_command_proc(const char *name) {

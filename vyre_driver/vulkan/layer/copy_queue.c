@@ -7,7 +7,9 @@ const VkDeviceQueueCreateInfo *vyre_ask_for_copy_queue(
   static const float SAME[] = {1.0f, 1.0f};
   VkQueueFamilyProperties families[32];
   uint32_t count = sizeof families / sizeof *families;
-  if (info->queueCreateInfoCount != 1 || changed->queueCount != 1 || !instance->queue_families) return info->pQueueCreateInfos;
+  if (info->queueCreateInfoCount != 1 || !instance->queue_families) return info->pQueueCreateInfos;
+  *changed = *info->pQueueCreateInfos;
+  if (changed->queueCount != 1) return info->pQueueCreateInfos;
   instance->queue_families(physical, &count, families);
   if (changed->queueFamilyIndex >= count || families[changed->queueFamilyIndex].queueCount < 2) return info->pQueueCreateInfos;
   changed->queueCount = 2;

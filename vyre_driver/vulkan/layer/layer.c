@@ -279,7 +279,7 @@ static VkResult call_create_device(
   changed.ppEnabledExtensionNames = names;
   changed.pEnabledFeatures = vyre_feature_chain_core(chain);
   changed.pNext = vyre_feature_chain_head(chain);
-  VkDeviceQueueCreateInfo queues = *info->pQueueCreateInfos;
+  VkDeviceQueueCreateInfo queues;
   changed.pQueueCreateInfos = vyre_ask_for_copy_queue(device, instance, physical, info, &queues);
   VkResult result = create(physical, &changed, allocator, out);
   free(chain);

@@ -80,7 +80,6 @@ class TensorBuffer:
         types = device.api.tensor_types
         kind = types.host if self.is_shared else types.device if self.is_staged else types.storage
         self._device = device
-        self._transfers = Transfers(device)
         self.cuda: CudaMemory | None = None
         self._reservation = device.reserve(words * _WORD_BYTES)
         try:
@@ -106,6 +105,11 @@ class TensorBuffer:
         self._is_read_over_bus = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES and "barriers" in device.hooks
         self.is_read_in_place = self.is_shared or self._is_read_over_bus
         device.keep_holder(self)
+
+    @functools.cached_property
+    def _transfers(self) -> Transfers:
+        """What the device copies for it: most buffers come and go without."""
+        return Transfers(self._device)
 
     def write(self, array: NDArray[Any] | None) -> None:
         """Copy a contiguous array of ``byte_len`` bytes in; None writes zeros."""

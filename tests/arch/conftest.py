@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,13 @@ class Source(NamedTuple):
     path: Path
     text: str
     tree: ast.Module
+
+
+class Others(NamedTuple):
+    """The packages of others that this one imports, by the names they are imported by."""
+
+    early: set[str]
+    ever: set[str]
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +70,23 @@ def early(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
     return {name: imported(source.tree, name, known, late=False) for name, source in sources.items()}
 
 
+@pytest.fixture(scope="session")
+def others(sources: dict[str, Source], known: set[str]) -> Others:
+    """What is imported that neither the package nor Python has: when modules are imported, and at any time."""
+
+    def found(*, late: bool) -> set[str]:
+        every = set[str]().union(*(named(source.tree, name, known, late=late) for name, source in sources.items()))
+        return {name.partition(".")[0] for name in every} - sys.stdlib_module_names - {PACKAGE, "kp"}
+
+    return Others(found(late=False), found(late=True))
+
+
 def imported(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
+    """Return what a module imports of the package."""
+    return (named(tree, name, known, late=late) & known) - {name}
+
+
+def named(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
     """Walk past TYPE_CHECKING blocks; ``from package import module`` counts as the module, and a written-out name as well."""
     found: set[str] = set()
     waiting: list[ast.AST] = [tree]
@@ -82,4 +106,4 @@ def imported(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set
                 raise AssertionError(f"{name} imports relatively, by {level} dots")
             case ast.Call(func=function, args=[ast.Constant(value=str(text)), *_]) if "import" in ast.unparse(function):
                 found.add(text)
-    return (found & known) - {name}
+    return found

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from typing_extensions import Self
-
 from vyre_driver.errors import DispatchFailed, ForkError, InputChanged, InvalidInput, OutputNotWritten, VyreError
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.overlap import LOADS_UNDER_WAY, Overlap
@@ -22,6 +20,8 @@ from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from typing_extensions import Self
 
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.streamed_call import Streamable, StreamedCall

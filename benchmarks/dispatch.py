@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _COUNT = 64
 _CHAIN = 100
+_BUSY_S = 0.1  # an idle H200 has a fifth of its clock
 _MORE_THAN_REMEMBERED = 40  # a kernel remembers 32 bindings
 _ADD = """#version 450
 layout(local_size_x = 64) in;
@@ -154,9 +155,9 @@ def main() -> None:
             peers = torch_case(torch, what) if torch.version else {}
             if bare.is_there and what == "resident dispatch":
                 peers["bare C"] = bare.measure
-            rows += interleave(what, ours_and_raw | peers, options.rounds)
+            rows += interleave(what, ours_and_raw | peers, options.rounds, _BUSY_S)
         facts = {**driver.report(), "kp": raw.kp.__name__, "torch": torch.version or "absent"}
-        facts |= {"repeats": options.repeats, "rounds": options.rounds}
+        facts |= {"repeats": options.repeats, "rounds": options.rounds, "busy_s": _BUSY_S}
         print_rows(rows, facts, as_json=options.json)
 
 

@@ -37,16 +37,28 @@ def time_call(call: Callable[[], object], repeats: int, divide_by: int = 1) -> f
     return statistics.median(times) / 1000 / divide_by
 
 
-def interleave(what: str, contenders: Mapping[str, Callable[[], float]], rounds: int) -> list[Row]:
-    """Run every contender once a round; each returns its median in microseconds."""
+def interleave(what: str, contenders: Mapping[str, Callable[[], float]], rounds: int, busy_s: float = 0) -> list[Row]:
+    """Run every contender once a round; each returns its median in microseconds.
+
+    With ``busy_s`` each is measured again until it has kept the device busy for so long, and the last figure counts: an idle
+    device has slowed its clock down, and the processor's caches hold what the contender before it has used.
+    """
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     for name, measure in contenders.items():
         measure()
         del name
     for _ in range(rounds):
         for name, measure in contenders.items():
-            figures[name].append(measure())
+            figures[name].append(_measured_busy(measure, busy_s))
     return [_row(what, name, values) for name, values in figures.items()]
+
+
+def _measured_busy(measure: Callable[[], float], busy_s: float) -> float:
+    end = time.perf_counter() + busy_s
+    found = measure()
+    while time.perf_counter() < end:
+        found = measure()
+    return found
 
 
 def _row(what: str, name: str, values: list[float]) -> Row:

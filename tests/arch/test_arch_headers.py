@@ -79,6 +79,30 @@ NEWER = {
             ["shaderBFloat16Type", "shaderBFloat16DotProduct", "shaderBFloat16CooperativeMatrix"],
         )
     ],
+    "VK_EXT_shader_float8": [
+        (
+            "VkPhysicalDeviceShaderFloat8FeaturesEXT",
+            "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT8_FEATURES_EXT",
+            1000567000,
+            ["shaderFloat8", "shaderFloat8CooperativeMatrix"],
+        )
+    ],
+    "VK_NV_cooperative_matrix2": [
+        (
+            "VkPhysicalDeviceCooperativeMatrix2FeaturesNV",
+            "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV",
+            1000593000,
+            [
+                "cooperativeMatrixWorkgroupScope",
+                "cooperativeMatrixFlexibleDimensions",
+                "cooperativeMatrixReductions",
+                "cooperativeMatrixConversions",
+                "cooperativeMatrixPerElementOperations",
+                "cooperativeMatrixTensorAddressing",
+                "cooperativeMatrixBlockLoads",
+            ],
+        ),
+    ],
 }
 STRUCTURES = [(extension, structure[0]) for extension, structures in NEWER.items() for structure in structures]
 

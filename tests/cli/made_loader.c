@@ -9,9 +9,11 @@
 
 enum { NEW, MIDDLE, OLD, DEVICES };
 
-/* Of VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary and VK_KHR_shader_bfloat16, written anew from the specification. */
+/* Of VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16 and VK_EXT_shader_float8, written anew from the
+   specification. */
 enum { MATRIX_FEATURES = 1000506000, MATRIX_SHAPE, MATRIX_PROPERTIES };
 enum { BINARY_FEATURES = 1000483000, BINARY_PROPERTIES = 1000483004, BFLOAT16_FEATURES = 1000141000 };
+enum { FLOAT8_FEATURES = 1000567000 };
 typedef struct numbers {
   VkStructureType sType;
   void *pNext;
@@ -213,6 +215,7 @@ static void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatur
       case MATRIX_FEATURES:
       case BINARY_FEATURES:
       case BFLOAT16_FEATURES:
+      case FLOAT8_FEATURES:
         ((numbers *)at)->value[0] = VK_TRUE;
         break;
       default:

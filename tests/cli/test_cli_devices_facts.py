@@ -156,6 +156,7 @@ NEW: dict[str, Any] = {
         "nullDescriptor",
         "pipelineBinaries",
         "shaderBFloat16Type",
+        "shaderFloat8",
         "shaderInt64",
         "storageBuffer16BitAccess",
         "synchronization2",

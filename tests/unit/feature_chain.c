@@ -31,6 +31,10 @@ static size_t size_of(int type) {
       return sizeof(vyre_pipeline_binary_features);
     case 1000141000:
       return sizeof(vyre_bfloat16_features);
+    case 1000567000:
+      return sizeof(vyre_float8_features);
+    case 1000593000:
+      return sizeof(vyre_cooperative_matrix2_features);
     default:
       fprintf(stderr, "feature_chain: a structure of type %d\n", type);
       exit(1);

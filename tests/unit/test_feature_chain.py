@@ -26,7 +26,17 @@ OF_EXTENSION = {
     "nullDescriptor": 1000286000,
     "pipelineBinaries": 1000483000,
     "shaderBFloat16Type": 1000141000,
+    "shaderBFloat16DotProduct": 1000141000,
     "shaderBFloat16CooperativeMatrix": 1000141000,
+    "shaderFloat8": 1000567000,
+    "shaderFloat8CooperativeMatrix": 1000567000,
+    "cooperativeMatrixWorkgroupScope": 1000593000,
+    "cooperativeMatrixFlexibleDimensions": 1000593000,
+    "cooperativeMatrixReductions": 1000593000,
+    "cooperativeMatrixConversions": 1000593000,
+    "cooperativeMatrixPerElementOperations": 1000593000,
+    "cooperativeMatrixTensorAddressing": 1000593000,
+    "cooperativeMatrixBlockLoads": 1000593000,
 }
 
 

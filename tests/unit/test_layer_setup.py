@@ -51,6 +51,18 @@ def test_only_what_the_device_has_is_switched_on() -> None:
         ("shaderBufferFloat32AtomicAdd", "VK_EXT_shader_atomic_float"),
         ("shaderSharedFloat32AtomicAdd", "VK_EXT_shader_atomic_float"),
         ("cooperativeMatrix", "VK_KHR_cooperative_matrix"),
+        ("shaderBFloat16Type", "VK_KHR_shader_bfloat16"),
+        ("shaderBFloat16DotProduct", "VK_KHR_shader_bfloat16"),
+        ("shaderBFloat16CooperativeMatrix", "VK_KHR_shader_bfloat16"),
+        ("shaderFloat8", "VK_EXT_shader_float8"),
+        ("shaderFloat8CooperativeMatrix", "VK_EXT_shader_float8"),
+        ("cooperativeMatrixWorkgroupScope", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixFlexibleDimensions", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixReductions", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixConversions", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixPerElementOperations", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixTensorAddressing", "VK_NV_cooperative_matrix2"),
+        ("cooperativeMatrixBlockLoads", "VK_NV_cooperative_matrix2"),
     ],
 )
 def test_a_feature_of_an_extension_is_switched_on_where_the_extension_is(feature: str, extension: str) -> None:
@@ -63,8 +75,6 @@ EXTENSION_FEATURES = {
     "robustBufferAccess2": "VK_EXT_robustness2",
     "nullDescriptor": "VK_EXT_robustness2",
     "pipelineBinaries": "VK_KHR_pipeline_binary",
-    "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
-    "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
     "cooperativeMatrixRobustBufferAccess": "VK_KHR_cooperative_matrix",
 }
 

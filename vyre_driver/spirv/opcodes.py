@@ -148,6 +148,8 @@ class Capability(IntEnum):
     GroupNonUniformShuffleRelative = 66
     GroupNonUniformClustered = 67
     GroupNonUniformQuad = 68
+    Float8EXT = 4212
+    Float8CooperativeMatrixEXT = 4213
     SubgroupBallotKHR = 4423
     SubgroupVoteKHR = 4431
     StorageBuffer16BitAccess = 4433
@@ -165,12 +167,21 @@ class Capability(IntEnum):
     RoundingModeRTE = 4467
     RoundingModeRTZ = 4468
     ShaderClockKHR = 5055
+    BFloat16TypeKHR = 5116
+    BFloat16DotProductKHR = 5117
+    BFloat16CooperativeMatrixKHR = 5118
     GroupNonUniformPartitionedNV = 5297
     ShaderNonUniform = 5301
     VulkanMemoryModel = 5345
     VulkanMemoryModelDeviceScope = 5346
     PhysicalStorageBufferAddresses = 5347
     CooperativeMatrixNV = 5357
+    CooperativeMatrixReductionsNV = 5430
+    CooperativeMatrixConversionsNV = 5431
+    CooperativeMatrixPerElementOperationsNV = 5432
+    CooperativeMatrixTensorAddressingNV = 5433
+    CooperativeMatrixBlockLoadsNV = 5434
+    TensorAddressingNV = 5439
     DotProductInputAll = 6016
     DotProductInput4x8Bit = 6017
     DotProductInput4x8BitPacked = 6018
@@ -232,6 +243,17 @@ FEATURE_OF_CAPABILITY: dict[int, str] = {
     Capability.DotProductInput4x8BitPacked: "shaderIntegerDotProduct",
     Capability.DotProduct: "shaderIntegerDotProduct",
     Capability.CooperativeMatrixKHR: "cooperativeMatrix",
+    Capability.BFloat16TypeKHR: "shaderBFloat16Type",
+    Capability.BFloat16DotProductKHR: "shaderBFloat16DotProduct",
+    Capability.BFloat16CooperativeMatrixKHR: "shaderBFloat16CooperativeMatrix",
+    Capability.Float8EXT: "shaderFloat8",
+    Capability.Float8CooperativeMatrixEXT: "shaderFloat8CooperativeMatrix",
+    Capability.CooperativeMatrixReductionsNV: "cooperativeMatrixReductions",
+    Capability.CooperativeMatrixConversionsNV: "cooperativeMatrixConversions",
+    Capability.CooperativeMatrixPerElementOperationsNV: "cooperativeMatrixPerElementOperations",
+    Capability.CooperativeMatrixTensorAddressingNV: "cooperativeMatrixTensorAddressing",
+    Capability.CooperativeMatrixBlockLoadsNV: "cooperativeMatrixBlockLoads",
+    Capability.TensorAddressingNV: "cooperativeMatrixTensorAddressing",
     Capability.AtomicFloat32AddEXT: "shaderBufferFloat32AtomicAdd",
 }
 

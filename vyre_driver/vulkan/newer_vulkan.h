@@ -1,7 +1,8 @@
 /* Vulkan newer than the oldest headers this package builds with (1.3.239), under names of our own.
 
    Where the installed headers have them too, the compiler proves below that both agree.
-   Source: Vulkan 1.4 specification, extensions VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16. */
+   Source: Vulkan 1.4 specification, extensions VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16,
+   VK_EXT_shader_float8, VK_NV_cooperative_matrix2. */
 #ifndef VYRE_NEWER_VULKAN_H
 #define VYRE_NEWER_VULKAN_H
 
@@ -14,6 +15,8 @@
 #define VYRE_TYPE_PIPELINE_BINARY_FEATURES ((VkStructureType)1000483000)
 #define VYRE_TYPE_PIPELINE_BINARY_PROPERTIES ((VkStructureType)1000483004)
 #define VYRE_TYPE_BFLOAT16_FEATURES ((VkStructureType)1000141000)
+#define VYRE_TYPE_FLOAT8_FEATURES ((VkStructureType)1000567000)
+#define VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES ((VkStructureType)1000593000)
 
 typedef struct vyre_cooperative_matrix_features {
   VkStructureType sType;
@@ -69,6 +72,25 @@ typedef struct vyre_bfloat16_features {
   VkBool32 shaderBFloat16CooperativeMatrix;
 } vyre_bfloat16_features;
 
+typedef struct vyre_float8_features {
+  VkStructureType sType;
+  void *pNext;
+  VkBool32 shaderFloat8;
+  VkBool32 shaderFloat8CooperativeMatrix;
+} vyre_float8_features;
+
+typedef struct vyre_cooperative_matrix2_features {
+  VkStructureType sType;
+  void *pNext;
+  VkBool32 cooperativeMatrixWorkgroupScope;
+  VkBool32 cooperativeMatrixFlexibleDimensions;
+  VkBool32 cooperativeMatrixReductions;
+  VkBool32 cooperativeMatrixConversions;
+  VkBool32 cooperativeMatrixPerElementOperations;
+  VkBool32 cooperativeMatrixTensorAddressing;
+  VkBool32 cooperativeMatrixBlockLoads;
+} vyre_cooperative_matrix2_features;
+
 /* One structure in two spellings: as long, and its last member (so every member before it) in the same place. */
 #define VYRE_AGREE(ours, theirs, last, our_type, their_type) \
   _Static_assert(sizeof(ours) == sizeof(theirs), #ours " differs from " #theirs " in size"); \
@@ -98,6 +120,16 @@ VYRE_AGREE(
 VYRE_AGREE(
     vyre_bfloat16_features, VkPhysicalDeviceShaderBfloat16FeaturesKHR, shaderBFloat16CooperativeMatrix,
     VYRE_TYPE_BFLOAT16_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+#endif
+#ifdef VK_EXT_shader_float8
+VYRE_AGREE(
+    vyre_float8_features, VkPhysicalDeviceShaderFloat8FeaturesEXT, shaderFloat8CooperativeMatrix, VYRE_TYPE_FLOAT8_FEATURES,
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT8_FEATURES_EXT);
+#endif
+#ifdef VK_NV_cooperative_matrix2
+VYRE_AGREE(
+    vyre_cooperative_matrix2_features, VkPhysicalDeviceCooperativeMatrix2FeaturesNV, cooperativeMatrixBlockLoads,
+    VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
 #endif
 
 #endif

@@ -58,6 +58,18 @@ SHADER_FEATURES = (
     "shaderBufferFloat32AtomicAdd",
     "shaderSharedFloat32AtomicAdd",
     "cooperativeMatrix",
+    "shaderBFloat16Type",
+    "shaderBFloat16DotProduct",
+    "shaderBFloat16CooperativeMatrix",
+    "shaderFloat8",
+    "shaderFloat8CooperativeMatrix",
+    "cooperativeMatrixWorkgroupScope",
+    "cooperativeMatrixFlexibleDimensions",
+    "cooperativeMatrixReductions",
+    "cooperativeMatrixConversions",
+    "cooperativeMatrixPerElementOperations",
+    "cooperativeMatrixTensorAddressing",
+    "cooperativeMatrixBlockLoads",
 )
 _EXTENSION_OF = {
     "shaderBufferFloat32Atomics": "VK_EXT_shader_atomic_float",
@@ -69,7 +81,17 @@ _EXTENSION_OF = {
     "nullDescriptor": "VK_EXT_robustness2",
     "pipelineBinaries": "VK_KHR_pipeline_binary",
     "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
+    "shaderBFloat16DotProduct": "VK_KHR_shader_bfloat16",
     "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
+    "shaderFloat8": "VK_EXT_shader_float8",
+    "shaderFloat8CooperativeMatrix": "VK_EXT_shader_float8",
+    "cooperativeMatrixWorkgroupScope": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixFlexibleDimensions": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixReductions": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixConversions": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixPerElementOperations": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixTensorAddressing": "VK_NV_cooperative_matrix2",
+    "cooperativeMatrixBlockLoads": "VK_NV_cooperative_matrix2",
 }
 MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
 """How host and device, and Vulkan and CUDA, see the same memory: switched on where the device has them."""

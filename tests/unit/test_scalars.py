@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import TYPE_CHECKING
 
+import ml_dtypes
 import numpy as np
 import pytest
 from literals import BOOL, F32, I32, U32
 
 from vyre_driver.spirv.layout import Scalar
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 ENCODED = [
     (U32, 0, 0),
@@ -54,6 +59,63 @@ def test_every_encoded_float_is_the_nearest_that_numpy_knows() -> None:
 
 def test_a_float_that_is_no_number_stays_one() -> None:
     assert math.isnan(struct.unpack("<f", struct.pack("<I", F32.encode(math.nan)))[0])
+
+
+BF16, E4M3, E5M2 = Scalar("bf", 16), Scalar("e4m3", 8), Scalar("e5m2", 8)
+
+
+def test_floats_that_numpy_lacks_are_told_apart_and_lie_as_their_bits() -> None:
+    found = [(str(one), one.byte_len, one.dtype, one.stored, one.is_encoded, one.of_ml_dtypes) for one in (BF16, E4M3, E5M2)]
+    assert found == [
+        ("bf16", 2, "<u2", Scalar("u", 16), True, "bfloat16"),
+        ("f8e4m3", 1, "<u1", Scalar("u", 8), True, "float8_e4m3fn"),
+        ("f8e5m2", 1, "<u1", Scalar("u", 8), True, "float8_e5m2"),
+    ]
+    assert (F32.is_encoded, F32.of_ml_dtypes, F32.has_bits_in(np.dtype(np.uint32))) == (False, None, False)
+
+
+HOLDING = [
+    (BF16, np.uint16, True),
+    (BF16, ml_dtypes.bfloat16, True),
+    (BF16, np.float16, False),
+    (BF16, np.int16, False),
+    (BF16, ">u2", False),
+    (BF16, "V2", False),
+    (BF16, ml_dtypes.float8_e5m2, False),
+    (E4M3, np.uint8, True),
+    (E4M3, ml_dtypes.float8_e4m3fn, True),
+    (E4M3, ml_dtypes.float8_e4m3, False),
+    (E4M3, ml_dtypes.float8_e5m2, False),
+    (E4M3, np.int8, False),
+    (E5M2, ml_dtypes.float8_e5m2, True),
+    (E5M2, ml_dtypes.float8_e5m2fnuz, False),
+]
+
+
+@pytest.mark.parametrize(("scalar", "dtype", "expected"), HOLDING)
+def test_bits_of_an_encoded_float_are_unsigned_words_or_ml_dtypes_own_type(
+    scalar: Scalar, dtype: DTypeLike, expected: object
+) -> None:
+    assert scalar.has_bits_in(np.dtype(dtype)) is expected
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value", "bits"),
+    [
+        (BF16, np.uint16(0x3F80), 0x3F80),
+        (BF16, ml_dtypes.bfloat16(-2.0), 0xC000),
+        (E4M3, ml_dtypes.float8_e4m3fn(1.0), 0x38),
+        (E5M2, np.uint8(0x3C), 0x3C),
+    ],
+)
+def test_an_encoded_float_is_encoded_from_what_has_its_bits(scalar: Scalar, value: object, bits: int) -> None:
+    assert scalar.encode(value) == bits
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, np.float16(1), np.float32(1), np.int64(1), np.uint8(1)])
+def test_a_number_that_may_be_value_or_bits_of_an_encoded_float_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match=r"does not have the bits of one \(ml_dtypes\.bfloat16, numpy\.uint16\)$"):
+        BF16.encode(value)
 
 
 @pytest.mark.parametrize("value", [2**32, 2**64, 2**1000])

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.spirv.layout import Scalar
 
 _TEXT = frozenset("US")
 _USER_DEFINED = 2  # what numpy says of a type that another package registered, as ml_dtypes does
@@ -17,16 +18,31 @@ _USER_DEFINED = 2  # what numpy says of a type that another package registered, 
 
 def check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) -> None:
     """Check that a binding takes arrays of a type; ``given`` is what numpy converted, None for an array or a buffer."""
-    wanted = binding.dtype
+    wanted, scalar = binding.dtype, None if binding.element is None else binding.element.scalar
     if dtype.hasobject or (wanted is None and dtype.kind in _TEXT):
         what = "Python objects" if dtype.hasobject else "text"
         raise InvalidInput(f"{binding.described} got an array of {what}", fix="pass an array of numbers", binding=binding.name)
-    if wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
+    if wanted is not None and scalar is not None and scalar.is_encoded:
+        _check_bits(binding, scalar, dtype)
+    elif wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
         raise InvalidInput(
             f"{binding.described} holds {wanted} and got an array of {dtype}",
             fix=_conversion(wanted, dtype, given),
             binding=binding.name,
             expected=str(wanted),
+            received=str(dtype),
+        )
+
+
+def _check_bits(binding: Binding, scalar: Scalar, dtype: np.dtype[Any]) -> None:
+    """Check that an array holds the bits of floats that numpy does not have: one of its own floats would give other numbers."""
+    if not scalar.has_bits_in(dtype):
+        own = f"ml_dtypes.{scalar.of_ml_dtypes}"
+        raise InvalidInput(
+            f"{binding.described} holds {scalar} and got an array of {dtype}",
+            fix=f"convert it with .astype({own}), which keeps the numbers, or pass their bits as numpy.uint{scalar.bits}",
+            binding=binding.name,
+            expected=str(scalar),
             received=str(dtype),
         )
 

@@ -210,6 +210,8 @@ def _converted(values: NDArray[Any], scalar: Scalar) -> NDArray[Any] | None:
     if scalar.kind == "b":
         return None
     wanted, kind = np.dtype(scalar.dtype), values.dtype.kind
+    if scalar.is_encoded:
+        return values.view(wanted) if scalar.has_bits_in(values.dtype) and not is_masked(values) else None
     if values.dtype == wanted and not is_masked(values):
         return values
     if kind not in "iuf" or values.dtype.itemsize > _WIDEST_BYTES or is_masked(values) or not values.size:

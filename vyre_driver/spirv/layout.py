@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import operator
 import struct
+import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union
 
 import numpy as np
 
@@ -21,17 +22,24 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 32
 _FLOAT_FORMATS = {16: "<e", 32: "<f", 64: "<d"}
+# Floats that numpy does not have: kind -> its name, and ml_dtypes' name of the same numbers.
+_ENCODED = {"bf": ("bf16", "bfloat16"), "e4m3": ("f8e4m3", "float8_e4m3fn"), "e5m2": ("f8e5m2", "float8_e5m2")}
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar type: ``kind`` is ``u``, ``i``, ``f`` or ``b`` (bool), ``bits`` its width (32 for bool)."""
+    """A scalar type: ``kind`` is ``u``, ``i``, ``f`` or ``b`` (bool), ``bits`` its width (32 for bool).
+
+    Of the floats that numpy does not have ``kind`` is ``bf`` (bfloat16), ``e4m3`` or ``e5m2`` (float8); arrays hold their bits.
+    """
 
     kind: str
     bits: int
 
     def __str__(self) -> str:
         """Return the short name, for example ``f32``."""
+        if self.kind in _ENCODED:
+            return _ENCODED[self.kind][0]
         return "bool" if self.kind == "b" else f"{self.kind}{self.bits}"
 
     @property
@@ -41,18 +49,37 @@ class Scalar:
 
     @property
     def dtype(self) -> str | None:
-        """The numpy type string of the scalar in a buffer, or None where numpy has none (bool has no layout)."""
-        return None if self.kind == "b" else f"<{self.kind}{self.bits // 8}"
+        """The numpy type string of the scalar in a buffer, of an encoded float's bits; None for bool, which has no layout."""
+        return None if self.kind == "b" else f"<{'u' if self.is_encoded else self.kind}{self.bits // 8}"
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether it is a float that numpy does not have, so that arrays hold its bits as unsigned words."""
+        return self.kind in _ENCODED
+
+    @property
+    def of_ml_dtypes(self) -> str | None:
+        """What ml_dtypes calls such numbers; None for those that numpy has itself."""
+        return _ENCODED[self.kind][1] if self.kind in _ENCODED else None
 
     @property
     def stored(self) -> Scalar:
-        """What it is in memory: a bool that a program pushes is a word."""
-        return Scalar("u", self.bits) if self.kind == "b" else self
+        """What it is in memory as numpy sees it: a bool that a program pushes is a word, an encoded float its bits."""
+        return Scalar("u", self.bits) if self.kind == "b" or self.is_encoded else self
+
+    def has_bits_in(self, dtype: np.dtype[Any]) -> bool:
+        """Whether a type of numpy holds an encoded float's bits: unsigned words of its width, or ml_dtypes' type for it.
+
+        That one is known by its name: only who has ml_dtypes can have an array of it.
+        """
+        is_own = dtype.name == self.of_ml_dtypes and dtype.itemsize == self.byte_len
+        return self.is_encoded and (is_own or dtype == np.dtype(self.dtype))
 
     def encode(self, value: object) -> int:
         """Return the bits that stand for ``value``.
 
-        Integer types take integers in range, floats any real number in range, bools only True and False.
+        Integer types take integers in range, floats any real number in range, bools only True and False. Encoded floats take
+        numpy's scalars that hold their bits, for nothing tells whether an integer is one's value or its bits.
 
         Raises
         ------
@@ -65,6 +92,12 @@ class Scalar:
             if not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"{value!r} is not True or False")
             return int(value)
+        if self.is_encoded:
+            if not isinstance(value, np.generic) or not self.has_bits_in(value.dtype):
+                raise TypeError(
+                    f"{value!r} does not have the bits of one (ml_dtypes.{self.of_ml_dtypes}, numpy.uint{self.bits})"
+                )
+            return int.from_bytes(value.tobytes(), sys.byteorder)
         if isinstance(value, (bool, np.bool_)):
             raise TypeError(f"{value!r} is a truth value, not a number")
         if self.kind == "f":

@@ -121,6 +121,8 @@ class SpirvModule:
             If ``code`` has no bytes.
         InvalidModule
             If they are not a whole SPIR-V module.
+        UnsupportedFeature
+            If they have floats of an encoding that this package does not know.
         """
         try:
             whole = memoryview(code).tobytes()
@@ -142,6 +144,8 @@ class SpirvModule:
             If ``path`` is not a path.
         InvalidModule
             If the bytes are not a whole SPIR-V module.
+        UnsupportedFeature
+            As ``from_bytes``.
         """
         try:
             path = Path(path)

@@ -62,6 +62,8 @@ def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
     ------
     InvalidModule
         If the bytes are not a whole SPIR-V module with a compute entry point and the layout decorations buffers need.
+    UnsupportedFeature
+        If it declares floats of an encoding that this package does not know.
     """
     host_order, declarations = read_declarations(module, source)
     reader = _Reader(declarations, source)

@@ -214,6 +214,10 @@ class _ReflectionBuilder:
         scalar = found if isinstance(found, Scalar) else getattr(found, "scalar", None)
         if scalar is not None and scalar.kind == "b":
             raise self._unsupported(f"push constant {path!r} is made of truth values", "use uint")
+        if scalar is not None and scalar.is_encoded:
+            raise self._unsupported(
+                f"push constant {path!r} is made of {scalar} numbers", "use float, and convert it in the shader"
+            )
         if scalar is not None and place % scalar.byte_len:
             problem = f"push constant {path!r} has offset {place}, which is not a multiple of {scalar.byte_len}"
             raise invalid(self._source, problem)

@@ -33,13 +33,18 @@ _MAX_SIGNATURES = 16
 
 
 def default_of(constant: SpecConstant) -> int | float | bool:
-    """Return the value of a specialization constant's default."""
+    """Return the value of a specialization constant's default, of an encoded float its bits."""
     value: int | float | bool = _default(constant).item()
     return value
 
 
 def default_text(constant: SpecConstant) -> str:
-    """Return the default as a signature shows it: a float of 32 bits in as few digits as tell it from its neighbours."""
+    """Return the default as a signature shows it: a float of 32 bits in as few digits as tell it from its neighbours.
+
+    Of floats that numpy does not have it is the bits, in hexadecimal digits.
+    """
+    if constant.scalar.is_encoded:
+        return f"0x{constant.default_bits:0{constant.scalar.bits // 4}x}"
     value = _default(constant)
     if not isinstance(value, np.float32 | np.float16):
         return str(value).lower()

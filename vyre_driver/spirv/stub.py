@@ -145,7 +145,7 @@ def _given(buffer: BufferInterface) -> str:
 def _returned(buffer: BufferInterface) -> str:
     """Return the type of the array that a buffer comes back as."""
     scalar = buffer.element.scalar
-    if scalar is None or scalar.dtype is None or buffer.header_bytes:
+    if scalar is None or scalar.dtype is None or scalar.is_encoded or buffer.header_bytes:
         return "NDArray[Any]"
     return f"NDArray[np.{_NUMPY[scalar.kind]}{scalar.bits}]"
 

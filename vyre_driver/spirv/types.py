@@ -1,6 +1,7 @@
 """The types of a module as values: the layout of buffers, and the size of shared memory.
 
-Every question about a bad type raises InvalidModule: types that are none, that contain themselves, that lack their layout.
+Every question about a bad type raises InvalidModule: types that are none, that contain themselves, that lack their layout. One
+about a float of an encoding that this driver does not know raises UnsupportedFeature.
 Source: SPIR-V 1.6, 2.16.2 (explicit layout), 3.42.6 (types); Vulkan 1.3, "Standard Storage Buffer Layout".
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.constants import ConstantTable
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.formulas import ALIGNED, NUMBER, PRODUCT, SUM
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_NESTING = 32
 _INT_BITS = frozenset({8, 16, 32, 64})
 _FLOAT_BITS = frozenset({16, 32, 64})
+# FP encoding -> kind of scalar and width (SPV_KHR_bfloat16; SPV_EXT_float8); without an operand it is IEEE 754's.
+_ENCODINGS = {0: ("bf", 16), 4214: ("e4m3", 8), 4215: ("e5m2", 8)}
 _MIN_COMPONENTS, _MAX_COMPONENTS = 2, 16
 _MAX_BYTES = 1 << 40
 _MAX_PARTS = 1 << 16
@@ -56,9 +60,22 @@ class TypeTable:
             self._check_width(type_id, operands[0], _INT_BITS)
             return Scalar("i" if operands[1] else "u", operands[0])
         if op == Op.TypeFloat:
-            self._check_width(type_id, operands[0], _FLOAT_BITS)
-            return Scalar("f", operands[0])
+            return self._float(type_id, *operands[:2])
         return Scalar("b", 32) if op == Op.TypeBool else None
+
+    def _float(self, type_id: int, bits: int, encoding: int | None = None) -> Scalar:
+        if encoding is None:
+            self._check_width(type_id, bits, _FLOAT_BITS)
+            return Scalar("f", bits)
+        if encoding not in _ENCODINGS:
+            raise UnsupportedFeature(
+                f"{self._source} has floats of {bits} bits in FP encoding {encoding}, which this driver does not know",
+                fix="keep them as unsigned integers of their width",
+                source=self._source,
+            )
+        kind, width = _ENCODINGS[encoding]
+        self._check_width(type_id, bits, frozenset({width}))
+        return Scalar(kind, bits)
 
     def struct(self, type_id: int) -> Struct:
         """Return a structure with the layout of its members."""

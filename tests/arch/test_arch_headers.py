@@ -102,6 +102,25 @@ NEWER = {
                 "cooperativeMatrixBlockLoads",
             ],
         ),
+        (
+            "VkPhysicalDeviceCooperativeMatrix2PropertiesNV",
+            "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV",
+            1000593002,
+            [
+                "cooperativeMatrixWorkgroupScopeMaxWorkgroupSize",
+                "cooperativeMatrixFlexibleDimensionsMaxDimension",
+                "cooperativeMatrixWorkgroupScopeReservedSharedMemory",
+            ],
+        ),
+        (
+            "VkCooperativeMatrixFlexibleDimensionsPropertiesNV",
+            "VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV",
+            1000593001,
+            [
+                *["MGranularity", "NGranularity", "KGranularity", "AType", "BType", "CType", "ResultType"],
+                *["saturatingAccumulation", "scope", "workgroupInvocations"],
+            ],
+        ),
     ],
 }
 STRUCTURES = [(extension, structure[0]) for extension, structures in NEWER.items() for structure in structures]

@@ -9,22 +9,22 @@
 
 enum { NEW, MIDDLE, OLD, DEVICES };
 
-/* Of VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16 and VK_EXT_shader_float8, written anew from the
-   specification. */
+/* Of VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix2, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16 and
+   VK_EXT_shader_float8, written anew from the specification. */
 enum { MATRIX_FEATURES = 1000506000, MATRIX_SHAPE, MATRIX_PROPERTIES };
 enum { BINARY_FEATURES = 1000483000, BINARY_PROPERTIES = 1000483004, BFLOAT16_FEATURES = 1000141000 };
-enum { FLOAT8_FEATURES = 1000567000 };
+enum { FLOAT8_FEATURES = 1000567000, MATRIX2_FEATURES = 1000593000, FLEXIBLE_SHAPE, MATRIX2_PROPERTIES };
 typedef struct numbers {
   VkStructureType sType;
   void *pNext;
-  uint32_t value[9];
+  uint32_t value[10];
 } numbers;
 
-static const char *const EXTENSIONS[DEVICES][6] = {
+static const char *const EXTENSIONS[DEVICES][7] = {
     {"VK_KHR_cooperative_matrix", "VK_KHR_pipeline_binary", "VK_EXT_memory_budget", "VK_EXT_robustness2", "VK_EXT_pci_bus_info",
-     "VK_NV_shader_sm_builtins"},
+     "VK_NV_shader_sm_builtins", "VK_NV_cooperative_matrix2"},
     {"VK_AMD_shader_core_properties2", "VK_EXT_subgroup_size_control"}};
-static const uint32_t EXTENSION_COUNTS[DEVICES] = {6, 2, 0};
+static const uint32_t EXTENSION_COUNTS[DEVICES] = {7, 2, 0};
 
 static int device_data[DEVICES];
 static int instance_data;
@@ -171,6 +171,9 @@ static int fill_of_new(VkBaseOutStructure *at) {
     case MATRIX_PROPERTIES:
       fill(at, 1, 251);
       return 1;
+    case MATRIX2_PROPERTIES:
+      fill(at, 3, 261);
+      return 1;
     case BINARY_PROPERTIES:
       memcpy(((numbers *)at)->value, (uint32_t[]){1, 0, 1, 1, 0}, 5 * sizeof(uint32_t));
       return 1;
@@ -216,6 +219,7 @@ static void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatur
       case BINARY_FEATURES:
       case BFLOAT16_FEATURES:
       case FLOAT8_FEATURES:
+      case MATRIX2_FEATURES:
         ((numbers *)at)->value[0] = VK_TRUE;
         break;
       default:
@@ -269,6 +273,17 @@ static VkResult VKAPI_CALL matrices(VkPhysicalDevice device, uint32_t *count, nu
   return VK_SUCCESS;
 }
 
+static VkResult VKAPI_CALL flexible(VkPhysicalDevice device, uint32_t *count, numbers *out) {
+  static const uint32_t SHAPE[10] = {16, 8, 32, 1000491002, 1000491003, 1, 0, 1, 2, 271};
+  if (which(device) != NEW) forbid("flexible matrices", which(device), 0);
+  if (out && *count > 0) {
+    if ((int)out->sType != FLEXIBLE_SHAPE) forbid("matrix structure", NEW, out->sType);
+    memcpy(out->value, SHAPE, sizeof SHAPE);
+  }
+  *count = 1;
+  return VK_SUCCESS;
+}
+
 PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char *name) {
   static const struct {
     const char *name;
@@ -287,6 +302,7 @@ PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const c
       {"vkGetPhysicalDeviceMemoryProperties", (PFN_vkVoidFunction)memory},
       {"vkGetPhysicalDeviceMemoryProperties2", (PFN_vkVoidFunction)memory2},
       {"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", (PFN_vkVoidFunction)matrices},
+      {"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV", (PFN_vkVoidFunction)flexible},
   };
   (void)instance;
   for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++) {

@@ -70,6 +70,8 @@ OLD: dict[str, Any] = {
     "memory_budget": [],
     "cooperative_matrix_stages": 0,
     "cooperative_matrices": [],
+    "flexible_matrices": [],
+    "cooperative_matrix2": None,
     "pipeline_binary": None,
     "float_controls": [],
     "extensions": [],
@@ -135,6 +137,25 @@ NEW: dict[str, Any] = {
             "scope": "workgroup",
         },
     ],
+    "flexible_matrices": [
+        {
+            "m": 16,
+            "n": 8,
+            "k": 32,
+            "a": "float8_e4m3",
+            "b": "float8_e5m2",
+            "c": "float32",
+            "result": "float16",
+            "saturating": True,
+            "scope": "workgroup",
+            "workgroup_invocations": 271,
+        },
+    ],
+    "cooperative_matrix2": {
+        "workgroup_scope_max_workgroup_size": 261,
+        "flexible_dimensions_max_dimension": 262,
+        "workgroup_scope_reserved_shared_memory": 263,
+    },
     "pipeline_binary": {
         "internal_cache": True,
         "internal_cache_control": False,
@@ -149,10 +170,12 @@ NEW: dict[str, Any] = {
         "VK_EXT_robustness2",
         "VK_KHR_cooperative_matrix",
         "VK_KHR_pipeline_binary",
+        "VK_NV_cooperative_matrix2",
         "VK_NV_shader_sm_builtins",
     ],
     "features": [
         "cooperativeMatrix",
+        "cooperativeMatrixWorkgroupScope",
         "nullDescriptor",
         "pipelineBinaries",
         "shaderBFloat16Type",
@@ -167,7 +190,7 @@ TEXT = """\
 0  Made new
    type discrete, Vulkan 1.4.312, conformance 1.4.1.3, memory 128.0 GiB (64.0 GiB left)
    driver Made driver 580.1
-   subgroups of 201 (221 to 222), 241 compute units, queue family 1 computes only, 2 cooperative matrix shapes
+   subgroups of 201 (221 to 222), 241 compute units, queue family 1 computes only, 2 cooperative matrix shapes, 1 flexible ones
    uuid:21212121212121212121212121212121  pci:0001:02:03.4
    taken when none is named: the first of type discrete
 1  Made middle

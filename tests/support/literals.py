@@ -24,7 +24,7 @@ from vyre_driver.vulkan.devices import (
     QueueFamily,
     SubgroupSizeControl,
 )
-from vyre_driver.vulkan.matrices import CooperativeMatrixShape
+from vyre_driver.vulkan.matrices import CooperativeMatrix2Limits, CooperativeMatrixShape, FlexibleMatrixShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +87,8 @@ DEVICE = PhysicalDevice(
     cooperative_matrices=(
         CooperativeMatrixShape(16, 16, 16, "float16", "float16", "float32", "float32", saturating=False, scope="subgroup"),
     ),
+    flexible_matrices=(FlexibleMatrixShape(16, 16, 16, "float16", "float16", "float32", "float32", False, "workgroup", 128),),
+    cooperative_matrix2=CooperativeMatrix2Limits(1024, 256, 2048),
     pipeline_binary=PipelineBinaryProperties(
         internal_cache=True,
         internal_cache_control=False,

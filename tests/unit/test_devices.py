@@ -9,7 +9,15 @@ import pytest
 from literals import DEVICE, device, refusal
 
 from vyre_driver.errors import VulkanUnavailable
-from vyre_driver.vulkan import CooperativeMatrixShape, MemoryBudget, MemoryType, _vulkan, enumerate_devices
+from vyre_driver.vulkan import (
+    CooperativeMatrix2Limits,
+    CooperativeMatrixShape,
+    FlexibleMatrixShape,
+    MemoryBudget,
+    MemoryType,
+    _vulkan,
+    enumerate_devices,
+)
 from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily
 from vyre_driver.vulkan.version import format_version
 
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
 GRAPHICS, COMPUTE, TRANSFER = 1, 2, 4
 # As Vulkan numbers the shape of literals.DEVICE: float16 is 0, float32 is 1, a subgroup is scope 3.
 MATRICES = [(16, 16, 16, 0, 0, 1, 1, 0, 3)]
+FLEXIBLE = [(16, 16, 16, 0, 0, 1, 1, 0, 2, 128)]
 DRIVER_FIX = (
     "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
@@ -41,6 +50,8 @@ def facts(given: PhysicalDevice) -> dict[str, Any]:
         "subgroup_size_control": astuple(given.subgroup_size_control) if given.subgroup_size_control else None,
         "pipeline_binary": astuple(given.pipeline_binary) if given.pipeline_binary else None,
         "cooperative_matrices": MATRICES if given.cooperative_matrices else [],
+        "flexible_matrices": FLEXIBLE if given.flexible_matrices else [],
+        "cooperative_matrix2": astuple(given.cooperative_matrix2) if given.cooperative_matrix2 else None,
     }
 
 
@@ -196,14 +207,16 @@ def test_a_device_of_vulkan_1_0_without_extensions_has_nothing_that_came_later(m
         "subgroup_size_control": None,
         "compute_units": 0,
         "cooperative_matrix_stages": 0,
+        "cooperative_matrix2": None,
         "pipeline_binary": None,
         "extensions": frozenset(),
         "features": frozenset({"shaderInt64"}),
     }
     plain: dict[str, Any] = {"limits": {**asdict(DEVICE.limits), **later}, "memory_budget": [], "cooperative_matrices": []}
+    plain["flexible_matrices"] = []
     found = enumerated(monkeypatch, **old, **plain)
     limits = DeviceLimits(**plain["limits"])
-    expected = device(**old, limits=limits, cooperative_matrices=())
+    expected = device(**old, limits=limits, cooperative_matrices=(), flexible_matrices=())
     assert (found, found.memory_budget, found.api, found.conformance_version, found.pci_address) == (
         expected,
         (),
@@ -274,6 +287,20 @@ def test_matrix_shapes_are_named_in_vulkans_order(monkeypatch: pytest.MonkeyPatc
             8, 8, 8, "float8_e4m3", "float8_e5m2", "component type 11", "float32", saturating=False, scope="queue family"
         ),
         CooperativeMatrixShape(1, 1, 1, "float16", "float16", "float16", "float16", saturating=False, scope="scope 4"),
+    )
+
+
+def test_flexible_shapes_and_their_limits_are_named_in_vulkans_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [(16, 8, 32, 3, 7, 5, 9, 1, 2, 128), (1, 2, 3, 1_000_491_002, 1_000_141_000, 1, 0, 0, 3, 0)]
+    found = enumerated(monkeypatch, flexible_matrices=told, cooperative_matrix2=(1024, 512, 4096))
+    assert found.flexible_matrices == (
+        FlexibleMatrixShape(16, 8, 32, "sint8", "uint8", "sint32", "uint32", True, "workgroup", 128),
+        FlexibleMatrixShape(1, 2, 3, "float8_e4m3", "bfloat16", "float32", "float16", False, "subgroup", 0),
+    )
+    assert found.cooperative_matrix2 == CooperativeMatrix2Limits(
+        workgroup_scope_max_workgroup_size=1024,
+        flexible_dimensions_max_dimension=512,
+        workgroup_scope_reserved_shared_memory=4096,
     )
 
 

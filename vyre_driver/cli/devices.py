@@ -57,6 +57,8 @@ def _compute_facts(device: PhysicalDevice) -> list[str]:
     facts += [f"queue family {family.index} computes only" for family in device.queue_families if family.compute_only]
     if device.cooperative_matrices:
         facts.append(f"{len(device.cooperative_matrices)} cooperative matrix shapes")
+    if device.flexible_matrices:
+        facts.append(f"{len(device.flexible_matrices)} flexible ones")
     return facts
 
 

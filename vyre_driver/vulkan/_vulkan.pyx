@@ -53,6 +53,7 @@ cdef struct Properties:
     VkPhysicalDeviceShaderCoreProperties2AMD amd
     vyre_cooperative_matrix_properties matrix
     vyre_pipeline_binary_properties pipeline_binary
+    vyre_cooperative_matrix2_properties matrix2
 
 
 cdef frozenset extension_names(Loader* vk, VkPhysicalDevice device):
@@ -146,6 +147,38 @@ cdef list matrix_facts(Loader* vk, VkPhysicalDevice device):
         free(found)
 
 
+cdef list flexible_matrix_facts(Loader* vk, VkPhysicalDevice device):
+    cdef uint32_t count = 0
+    cdef uint32_t i
+    cdef vyre_flexible_matrix_shape* found
+    if vk.flexible_shapes == NULL or vk.flexible_shapes(device, &count, NULL) != VK_SUCCESS or count == 0:
+        return []
+    found = <vyre_flexible_matrix_shape*> calloc(count, sizeof(vyre_flexible_matrix_shape))
+    if found == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            found[i].sType = VYRE_TYPE_FLEXIBLE_MATRIX_SHAPE
+        if vk.flexible_shapes(device, &count, found) < 0:
+            return []
+        return [
+            (found[i].MGranularity, found[i].NGranularity, found[i].KGranularity, found[i].AType, found[i].BType,
+             found[i].CType, found[i].ResultType, found[i].saturatingAccumulation, found[i].scope,
+             found[i].workgroupInvocations)
+            for i in range(count)
+        ]
+    finally:
+        free(found)
+
+
+cdef tuple matrix2_facts(Properties* found):
+    cdef vyre_cooperative_matrix2_properties* limits = &found.matrix2
+    return (
+        limits.cooperativeMatrixWorkgroupScopeMaxWorkgroupSize, limits.cooperativeMatrixFlexibleDimensionsMaxDimension,
+        limits.cooperativeMatrixWorkgroupScopeReservedSharedMemory,
+    )
+
+
 cdef dict limit_facts(Properties* found):
     cdef VkPhysicalDeviceLimits* limits = &found.core.properties.limits
     return {
@@ -203,6 +236,7 @@ cdef void read_properties(Loader* vk, VkPhysicalDevice device, uint32_t usable, 
          "VK_AMD_shader_core_properties2" in extensions)
     link(head, &found.matrix, VYRE_TYPE_COOPERATIVE_MATRIX_PROPERTIES, "VK_KHR_cooperative_matrix" in extensions)
     link(head, &found.pipeline_binary, VYRE_TYPE_PIPELINE_BINARY_PROPERTIES, "VK_KHR_pipeline_binary" in extensions)
+    link(head, &found.matrix2, VYRE_TYPE_COOPERATIVE_MATRIX2_PROPERTIES, "VK_NV_cooperative_matrix2" in extensions)
     vk.properties2(device, head)
 
 
@@ -281,6 +315,7 @@ cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_ve
     vk.properties(device, &found.core.properties)
     usable = min(instance_version, found.core.properties.apiVersion)
     cdef bint chained = vk.properties2 != NULL and usable >= VK_API_VERSION_1_1
+    cdef bint is_flexible = chained and "VK_NV_cooperative_matrix2" in extensions
     if chained:
         read_properties(vk, device, usable, extensions, &found)
     return {
@@ -299,6 +334,8 @@ cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_ve
         **memory_facts(vk, device, chained and vk.memory2 != NULL and "VK_EXT_memory_budget" in extensions),
         "cooperative_matrix_stages": found.matrix.cooperativeMatrixSupportedStages,
         "cooperative_matrices": matrix_facts(vk, device) if chained and "VK_KHR_cooperative_matrix" in extensions else [],
+        "flexible_matrices": flexible_matrix_facts(vk, device) if is_flexible else [],
+        "cooperative_matrix2": matrix2_facts(&found) if is_flexible else None,
         "pipeline_binary": pipeline_binary_facts(&found) if chained and "VK_KHR_pipeline_binary" in extensions else None,
         "float_controls": float_control_names(&found),
         "extensions": extensions,

@@ -13,7 +13,7 @@ from vyre_driver.display import tables
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
-from vyre_driver.vulkan.matrices import CooperativeMatrixShape
+from vyre_driver.vulkan.matrices import CooperativeMatrix2Limits, CooperativeMatrixShape, FlexibleMatrixShape
 from vyre_driver.vulkan.version import format_version
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
@@ -192,6 +192,8 @@ class PhysicalDevice:
     memory_budget: tuple[MemoryBudget, ...] = field(compare=False)
     cooperative_matrix_stages: int
     cooperative_matrices: tuple[CooperativeMatrixShape, ...]
+    flexible_matrices: tuple[FlexibleMatrixShape, ...]
+    cooperative_matrix2: CooperativeMatrix2Limits | None
     pipeline_binary: PipelineBinaryProperties | None
     float_controls: frozenset[str]
     extensions: frozenset[str]
@@ -326,7 +328,7 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
 
 
 def _physical_device(index: int, loader_version: int, facts: dict[str, Any]) -> PhysicalDevice:
-    sizes, binary = facts["subgroup_size_control"], facts["pipeline_binary"]
+    sizes, binary, matrix2 = facts["subgroup_size_control"], facts["pipeline_binary"], facts["cooperative_matrix2"]
     return PhysicalDevice(
         **{
             **facts,
@@ -340,6 +342,8 @@ def _physical_device(index: int, loader_version: int, facts: dict[str, Any]) -> 
             "memory_types": tuple(MemoryType(*one) for one in facts["memory_types"]),
             "memory_budget": tuple(MemoryBudget(*one) for one in facts["memory_budget"]),
             "cooperative_matrices": tuple(CooperativeMatrixShape.from_vulkan(one) for one in facts["cooperative_matrices"]),
+            "flexible_matrices": tuple(FlexibleMatrixShape.from_vulkan(one) for one in facts["flexible_matrices"]),
+            "cooperative_matrix2": None if matrix2 is None else CooperativeMatrix2Limits(*matrix2),
             "pipeline_binary": None if binary is None else PipelineBinaryProperties(*binary),
         }
     )

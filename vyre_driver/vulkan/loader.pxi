@@ -35,6 +35,7 @@ cdef struct Loader:
     PFN_vkGetPhysicalDeviceMemoryProperties memory
     PFN_vkGetPhysicalDeviceMemoryProperties2 memory2
     vyre_get_cooperative_matrix_shapes matrix_shapes
+    vyre_get_flexible_matrix_shapes flexible_shapes
     PFN_vkDestroyInstance destroy_instance
 
 
@@ -102,6 +103,8 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
         instance, b"vkGetPhysicalDeviceMemoryProperties2")
     vk.matrix_shapes = <vyre_get_cooperative_matrix_shapes> get_proc(
         instance, b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
+    vk.flexible_shapes = <vyre_get_flexible_matrix_shapes> get_proc(
+        instance, b"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")
     vk.destroy_instance = <PFN_vkDestroyInstance> get_proc(instance, b"vkDestroyInstance")
     return vk
 

@@ -1,12 +1,16 @@
 """The matrix shapes that a device multiplies in one cooperative matrix instruction.
 
-Source: Vulkan 1.4, extension ``VK_KHR_cooperative_matrix``; component types also of ``VK_KHR_shader_bfloat16`` and
-``VK_EXT_shader_float8``.
+Source: Vulkan 1.4, extensions ``VK_KHR_cooperative_matrix`` and ``VK_NV_cooperative_matrix2``; component types also of
+``VK_KHR_shader_bfloat16`` and ``VK_EXT_shader_float8``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _COMPONENTS = {
     0: "float16",
@@ -46,8 +50,52 @@ class CooperativeMatrixShape:
     scope: str
 
     @classmethod
-    def from_vulkan(cls, members: tuple[int, int, int, int, int, int, int, int, int]) -> CooperativeMatrixShape:
+    def from_vulkan(cls, members: tuple[int, ...]) -> CooperativeMatrixShape:
         """Name the numbers of a ``VkCooperativeMatrixPropertiesKHR``, given in the order of its members from ``MSize`` on."""
-        m, n, k, *types, saturating, scope = members
-        a, b, c, result = (_COMPONENTS.get(number, f"component type {number}") for number in types)
-        return cls(m, n, k, a, b, c, result, bool(saturating), _SCOPES.get(scope, f"scope {scope}"))
+        m, n, k, *others = members
+        return cls(m, n, k, *_named(others))
+
+
+@dataclass(frozen=True, slots=True)
+class FlexibleMatrixShape:
+    """Matrices of every size that is a multiple of ``m``, ``n`` and ``k``, as :class:`CooperativeMatrixShape` has them.
+
+    ``workgroup_invocations`` is how many invocations a workgroup has where the scope is ``workgroup``.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    saturating: bool
+    scope: str
+    workgroup_invocations: int
+
+    @classmethod
+    def from_vulkan(cls, members: tuple[int, ...]) -> FlexibleMatrixShape:
+        """Name the numbers of a ``VkCooperativeMatrixFlexibleDimensionsPropertiesNV``, in the order of its members."""
+        m, n, k, *others, invocations = members
+        return cls(m, n, k, *_named(others), invocations)
+
+
+@dataclass(frozen=True, slots=True)
+class CooperativeMatrix2Limits:
+    """``VkPhysicalDeviceCooperativeMatrix2PropertiesNV``.
+
+    ``workgroup_scope_max_workgroup_size`` are invocations, ``flexible_dimensions_max_dimension`` rows or columns,
+    ``workgroup_scope_reserved_shared_memory`` bytes that such a shader may not use itself.
+    """
+
+    workgroup_scope_max_workgroup_size: int
+    flexible_dimensions_max_dimension: int
+    workgroup_scope_reserved_shared_memory: int
+
+
+def _named(members: Sequence[int]) -> tuple[str, str, str, str, bool, str]:
+    """Name four component types, whether sums saturate, and a scope."""
+    *types, saturating, scope = members
+    a, b, c, result = (_COMPONENTS.get(number, f"component type {number}") for number in types)
+    return a, b, c, result, bool(saturating), _SCOPES.get(scope, f"scope {scope}")

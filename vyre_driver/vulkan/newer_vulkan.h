@@ -17,6 +17,8 @@
 #define VYRE_TYPE_BFLOAT16_FEATURES ((VkStructureType)1000141000)
 #define VYRE_TYPE_FLOAT8_FEATURES ((VkStructureType)1000567000)
 #define VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES ((VkStructureType)1000593000)
+#define VYRE_TYPE_FLEXIBLE_MATRIX_SHAPE ((VkStructureType)1000593001)
+#define VYRE_TYPE_COOPERATIVE_MATRIX2_PROPERTIES ((VkStructureType)1000593002)
 
 typedef struct vyre_cooperative_matrix_features {
   VkStructureType sType;
@@ -91,6 +93,32 @@ typedef struct vyre_cooperative_matrix2_features {
   VkBool32 cooperativeMatrixBlockLoads;
 } vyre_cooperative_matrix2_features;
 
+typedef struct vyre_cooperative_matrix2_properties {
+  VkStructureType sType;
+  void *pNext;
+  uint32_t cooperativeMatrixWorkgroupScopeMaxWorkgroupSize;
+  uint32_t cooperativeMatrixFlexibleDimensionsMaxDimension;
+  uint32_t cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+} vyre_cooperative_matrix2_properties;
+
+/* Sizes are multiples of the granularities; workgroupInvocations is the size of the workgroup where that is the scope. */
+typedef struct vyre_flexible_matrix_shape {
+  VkStructureType sType;
+  void *pNext;
+  uint32_t MGranularity;
+  uint32_t NGranularity;
+  uint32_t KGranularity;
+  uint32_t AType;
+  uint32_t BType;
+  uint32_t CType;
+  uint32_t ResultType;
+  VkBool32 saturatingAccumulation;
+  uint32_t scope;
+  uint32_t workgroupInvocations;
+} vyre_flexible_matrix_shape;
+
+typedef VkResult(VKAPI_PTR *vyre_get_flexible_matrix_shapes)(VkPhysicalDevice, uint32_t *, vyre_flexible_matrix_shape *);
+
 /* One structure in two spellings: as long, and its last member (so every member before it) in the same place. */
 #define VYRE_AGREE(ours, theirs, last, our_type, their_type) \
   _Static_assert(sizeof(ours) == sizeof(theirs), #ours " differs from " #theirs " in size"); \
@@ -130,6 +158,13 @@ VYRE_AGREE(
 VYRE_AGREE(
     vyre_cooperative_matrix2_features, VkPhysicalDeviceCooperativeMatrix2FeaturesNV, cooperativeMatrixBlockLoads,
     VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+VYRE_AGREE(
+    vyre_cooperative_matrix2_properties, VkPhysicalDeviceCooperativeMatrix2PropertiesNV,
+    cooperativeMatrixWorkgroupScopeReservedSharedMemory, VYRE_TYPE_COOPERATIVE_MATRIX2_PROPERTIES,
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV);
+VYRE_AGREE(
+    vyre_flexible_matrix_shape, VkCooperativeMatrixFlexibleDimensionsPropertiesNV, workgroupInvocations,
+    VYRE_TYPE_FLEXIBLE_MATRIX_SHAPE, VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV);
 #endif
 
 #endif

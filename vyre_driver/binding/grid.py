@@ -51,15 +51,19 @@ def local_size(reflection: Reflection, specialization: Specialization, limits: D
     return x, y, z
 
 
-def check_shared_memory(reflection: Reflection, specialization: Specialization, limits: DeviceLimits) -> None:
+def check_shared_memory(
+    reflection: Reflection, specialization: Specialization, limits: DeviceLimits, reserved: int = 0
+) -> None:
     """Check that a workgroup's shared variables, after specialization, each have a size and fit together.
+
+    The device keeps ``reserved`` bytes of its limit for itself.
 
     Raises
     ------
     InvalidSpecialization
         If an array is left without elements.
     LimitExceeded
-        If they take more bytes than ``maxComputeSharedMemorySize``.
+        If they take more bytes than ``maxComputeSharedMemorySize`` leaves.
     """
     words = specialization.words
     sizes = {one.name: one.formula.value(words) for one in reflection.sized_shared if one.formula is not None}
@@ -71,14 +75,23 @@ def check_shared_memory(reflection: Reflection, specialization: Specialization, 
                 variable=name,
             )
     total = reflection.shared_bytes + sum(sizes.values())
-    if sizes and total > limits.max_compute_shared_memory_size:
+    limit = limits.max_compute_shared_memory_size
+    if reserved and total + reserved > limit:
+        raise LimitExceeded(
+            f"the shader's workgroups share {total} bytes, and the device allows {limit} bytes, of which it keeps {reserved} "
+            "for matrices of a whole workgroup",
+            fix="use smaller shared arrays, or matrices of a subgroup",
+            value=total,
+            limit=limit - reserved,
+        )
+    if sizes and total > limit:
         largest = max(sizes, key=lambda name: sizes[name])
         raise LimitExceeded(
             f"the shader's workgroups share {total} bytes with these constants, {sizes[largest]} of them in {largest!r}, and "
-            f"the device allows {limits.max_compute_shared_memory_size} bytes",
+            f"the device allows {limit} bytes",
             fix="give smaller constants",
             value=total,
-            limit=limits.max_compute_shared_memory_size,
+            limit=limit,
             variable=largest,
         )
 

@@ -16,6 +16,7 @@ from vyre_driver.spirv.opcodes import capability_name
 from vyre_driver.spirv.signature import (
     default_of,
     first_at_bindings,
+    matrix_products,
     required_features,
     required_limits,
     signature,
@@ -103,6 +104,7 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
         "requires": {
             "features": required_features(found),
             "subgroups": subgroup_uses(found),
+            "matrix_products": matrix_products(found),
             "limits": required_limits(found),
         },
         "runs": {"refused": refusal} if refusal is not None else _runs(module),

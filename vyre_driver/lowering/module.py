@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding.grid import check_shared_memory, local_size
+from vyre_driver.binding.matrices import check_matrices, reserved_shared_bytes
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.requirements import check_requirements
 from vyre_driver.identity.keys import shader_digest
@@ -57,7 +58,8 @@ def module_source(
     Raises
     ------
     UnsupportedFeature
-        If the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
+        If the module needs a feature, SPIR-V version or shape of cooperative matrices that is not there, or what kompute
+        cannot bind.
     InvalidSpecialization
         If a constant is unknown, does not fit its type, or leaves shared memory without a size.
     LimitExceeded
@@ -69,7 +71,9 @@ def module_source(
     plan = BindingPlan.from_reflection(reflection)
     specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
     workgroup = local_size(reflection, specialization, device.limits)
-    check_shared_memory(reflection, specialization, device.limits)
+    check_matrices(reflection, specialization.words, workgroup, device, features)
+    reserved = reserved_shared_bytes(reflection, specialization.words, device)
+    check_shared_memory(reflection, specialization, device.limits, reserved)
     return KernelSource(
         name=runnable.name,
         digest=shader_digest(runnable.code),

@@ -18,6 +18,7 @@ from vyre_driver.spirv.opcodes import ENTRY_POINT
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ComputeEntry, ModuleInterface, Resource
+    from vyre_driver.spirv.matrices import FunctionMatrices
 
 
 def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
@@ -119,6 +120,12 @@ class EntryUses:
             named = self._reached
         views = ([one for one in group if named is None or one.id in named] for group in groups.values())
         return tuple(Slot(tuple(group), tuple(seen or group)) for group, seen in zip(groups.values(), views, strict=True))
+
+    @property
+    def matrices(self) -> tuple[FunctionMatrices, ...]:
+        """What its functions do with cooperative matrices; of an only entry point what any function does."""
+        found = self.interface.matrices
+        return found if self._is_only or not found else tuple(one for one in found if one.function_id in self._reached)
 
     @property
     def placed(self) -> list[tuple[Resource, int]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.spirv.formulas import Formula
     from vyre_driver.spirv.layout import Scalar, Struct
+    from vyre_driver.spirv.matrices import FunctionMatrices
 
 
 class ResourceKind(enum.Enum):
@@ -179,7 +180,7 @@ class ModuleInterface:
     ``generator`` is the header's third word: the tool's registered number above its version. ``memory_model`` is the addressing
     and the memory model by the specification's names. ``names`` is how many ids have a debug name,
     ``has_buffer_blocks`` whether storage buffers are spelled as before SPIR-V 1.3, ``first_function`` the word at which the
-    declarations end.
+    declarations end. ``matrices`` are the cooperative matrices of the functions that have any.
     """
 
     version: tuple[int, int]
@@ -195,3 +196,4 @@ class ModuleInterface:
     names: int
     has_buffer_blocks: bool
     first_function: int
+    matrices: tuple[FunctionMatrices, ...] = ()

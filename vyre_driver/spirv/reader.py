@@ -25,6 +25,7 @@ from vyre_driver.spirv.interface import (
     SharedVariable,
     SpecConstant,
 )
+from vyre_driver.spirv.matrices import read_matrices
 from vyre_driver.spirv.opcodes import (
     ADDRESSING_MODELS,
     BUILT_IN_WORKGROUP_SIZE,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.spirv.declarations import Declarations
     from vyre_driver.spirv.layout import Struct
+    from vyre_driver.spirv.matrices import FunctionMatrices
 
 _RESOURCES = frozenset({StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER, StorageClass.UNIFORM_CONSTANT})
 _SPECIALIZED = frozenset({Op.SpecConstant, Op.SpecConstantTrue, Op.SpecConstantFalse})
@@ -82,6 +84,7 @@ def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
         names=len(declarations.names),
         has_buffer_blocks=any(Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
         first_function=declarations.first_function,
+        matrices=reader.matrices(host_order),
     )
     check_shape(host_order, source)
     return host_order, found
@@ -313,6 +316,9 @@ class _Reader:
                 raise invalid(self._source, f"specialization constant {name!r} has no number of its type")
             found.append(SpecConstant(name, spec_id[0], scalar, bits, is_of_vector=constant_id in parts))
         return tuple(sorted(found, key=lambda constant: constant.spec_id))
+
+    def matrices(self, code: bytes) -> tuple[FunctionMatrices, ...]:
+        return read_matrices(code, self._in, self._types, self._source)
 
     def shared(self) -> tuple[SharedVariable, ...]:
         found = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.entry import EntryUses, Slot
     from vyre_driver.spirv.interface import FloatControl, Resource, SharedVariable
     from vyre_driver.spirv.layout import Member
+    from vyre_driver.spirv.matrices import CooperativeMatrix, MatrixProduct
 
 
 _MAX_SPEC_ID = 1023
@@ -67,7 +68,8 @@ class Reflection:
 
     ``float_controls`` are those that the entry point states, ``capabilities`` those of the whole module.
     ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size;
-    ``largest_shared`` names the largest part of it.
+    ``largest_shared`` names the largest part of it. ``matrices`` are the cooperative matrices that its functions name, and
+    ``products`` what they multiply, each once.
     """
 
     version: tuple[int, int]
@@ -81,6 +83,8 @@ class Reflection:
     sized_shared: tuple[SharedVariable, ...] = ()
     largest_shared: str = field(default="", compare=False)
     float_controls: tuple[FloatControl, ...] = ()
+    matrices: tuple[CooperativeMatrix, ...] = ()
+    products: tuple[MatrixProduct, ...] = ()
 
 
 def reflection_of(uses: EntryUses, source: str) -> Reflection:
@@ -119,6 +123,8 @@ class _ReflectionBuilder:
             largest_shared=max(fixed, key=lambda one: one.byte_len).name if fixed else "",
             sized_shared=tuple(one for one in shared if one.is_specialized),
             float_controls=self._uses.entry.float_controls,
+            matrices=tuple(dict.fromkeys(one for part in self._uses.matrices for one in part.matrices)),
+            products=tuple(dict.fromkeys(one for part in self._uses.matrices for one in part.products)),
         )
 
     def _is_used(self, variable: int) -> bool:

@@ -109,6 +109,12 @@ def subgroup_uses(interface: ModuleInterface) -> list[str]:
     return [capability_name(one) for one in interface.capabilities if one in SUBGROUP_USES]
 
 
+def matrix_products(interface: ModuleInterface) -> list[str]:
+    """Return the shapes of cooperative matrices that the module multiplies, at its constants' defaults."""
+    shapes = (product.shape(()) for part in interface.matrices for product in part.products)
+    return list(dict.fromkeys(str(shape or "of matrices that do not fit together") for shape in shapes))
+
+
 def required_limits(interface: ModuleInterface) -> dict[str, int | list[int]]:
     """Return the least value of each limit of Vulkan that the module asks for, at its constants' defaults."""
     sizes = [[axis.value for axis in entry.local_size] for entry in interface.entry_points]
@@ -153,6 +159,8 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     for variable in interface.shared:
         sized = ", sized by constants" if variable.is_specialized else ""
         yield f"  shared {shown(variable.name)}: {variable.byte_len} bytes{sized}"
+    for product in matrix_products(interface):
+        yield f"  matrix product {product}"
     yield f"  capabilities: {', '.join(map(capability_name, interface.capabilities))}"
     if interface.extensions:
         yield f"  extensions: {', '.join(map(shown, interface.extensions))}"

@@ -251,6 +251,12 @@ class PhysicalDevice:
         """Whether compute shaders have a shape of cooperative matrices."""
         return bool(self.cooperative_matrices) and self.cooperative_matrix_stages & _VK_SHADER_STAGE_COMPUTE_BIT != 0
 
+    def matrix_shapes(self, *, flexible: bool) -> tuple[CooperativeMatrixShape | FlexibleMatrixShape, ...]:
+        """Return the shapes that compute shaders multiply, those of flexible sizes too where these are switched on."""
+        if not self.cooperative_matrix_stages & _VK_SHADER_STAGE_COMPUTE_BIT:
+            return ()
+        return (*self.cooperative_matrices, *self.flexible_matrices) if flexible else self.cooperative_matrices
+
     @property
     def device_local_bytes(self) -> int:
         """Bytes in the largest device-local heap."""

@@ -49,6 +49,20 @@ class CooperativeMatrixShape:
     saturating: bool
     scope: str
 
+    def __str__(self) -> str:
+        """Return for example ``16x16x16 float16 x float16 + float32 -> float32 (subgroup)``."""
+        return _shown(self, "")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """``m``, ``n`` and ``k``."""
+        return self.m, self.n, self.k
+
+    @property
+    def types(self) -> tuple[str, str, str, str]:
+        """The component types of ``a``, ``b``, ``c`` and ``result``."""
+        return self.a, self.b, self.c, self.result
+
     @classmethod
     def from_vulkan(cls, members: tuple[int, ...]) -> CooperativeMatrixShape:
         """Name the numbers of a ``VkCooperativeMatrixPropertiesKHR``, given in the order of its members from ``MSize`` on."""
@@ -74,6 +88,20 @@ class FlexibleMatrixShape:
     scope: str
     workgroup_invocations: int
 
+    def __str__(self) -> str:
+        """Return for example ``multiples of 16x16x16 float16 x float16 + float32 -> float32 (workgroup of 128)``."""
+        return f"multiples of {_shown(self, f' of {self.workgroup_invocations}' if self.scope == 'workgroup' else '')}"
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """``m``, ``n`` and ``k``."""
+        return self.m, self.n, self.k
+
+    @property
+    def types(self) -> tuple[str, str, str, str]:
+        """The component types of ``a``, ``b``, ``c`` and ``result``."""
+        return self.a, self.b, self.c, self.result
+
     @classmethod
     def from_vulkan(cls, members: tuple[int, ...]) -> FlexibleMatrixShape:
         """Name the numbers of a ``VkCooperativeMatrixFlexibleDimensionsPropertiesNV``, in the order of its members."""
@@ -94,8 +122,18 @@ class CooperativeMatrix2Limits:
     workgroup_scope_reserved_shared_memory: int
 
 
+def scope_name(number: int) -> str:
+    """Return a ``VkScopeKHR``, which SPIR-V's scopes agree with, in words."""
+    return _SCOPES.get(number, f"scope {number}")
+
+
+def _shown(shape: CooperativeMatrixShape | FlexibleMatrixShape, invocations: str) -> str:
+    sizes, saturating = "x".join(map(str, shape.sizes)), ", saturating" if shape.saturating else ""
+    return f"{sizes} {shape.a} x {shape.b} + {shape.c} -> {shape.result} ({shape.scope}{invocations}{saturating})"
+
+
 def _named(members: Sequence[int]) -> tuple[str, str, str, str, bool, str]:
     """Name four component types, whether sums saturate, and a scope."""
     *types, saturating, scope = members
     a, b, c, result = (_COMPONENTS.get(number, f"component type {number}") for number in types)
-    return a, b, c, result, bool(saturating), _SCOPES.get(scope, f"scope {scope}")
+    return a, b, c, result, bool(saturating), scope_name(scope)

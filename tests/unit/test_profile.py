@@ -12,6 +12,7 @@ from vyre_driver.identity import PipelineFeatureFlags
 from vyre_driver.target.capabilities import feature_flags
 from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 from vyre_driver.vulkan.devices import QueueFamily
+from vyre_driver.vulkan.layer.enable import wanted_features
 
 ALL_FEATURES = frozenset(
     {"shaderFloat16", "storageBuffer16BitAccess", "shaderBFloat16Type", "shaderInt64", "cooperativeMatrix", "shaderFloat64"}
@@ -220,6 +221,13 @@ PLAIN = PipelineFeatureFlags.SUBGROUP_OPS | PipelineFeatureFlags.ASYNC_COMPUTE |
 def test_a_flag_is_there_with_all_the_features_it_needs_and_not_with_one_less(flag: PipelineFeatureFlags) -> None:
     less = [feature_flags(FULL, NEEDS[flag] - {feature}) for feature in sorted(NEEDS[flag])]
     assert (feature_flags(FULL, NEEDS[flag]), less) == (PLAIN | flag, [PLAIN] * len(NEEDS[flag]))
+
+
+def test_what_the_layer_switches_on_has_the_number_types_of_its_profile() -> None:
+    extensions = frozenset({"VK_KHR_shader_bfloat16", "VK_KHR_cooperative_matrix"})
+    having = replace(FULL, extensions=extensions)
+    found = DeviceProfile.from_physical_device(having, wanted_features(having))
+    assert (found.supports_f16, found.supports_bf16, found.supports_f64, found.supports_tensor_cores) == (True,) * 4
 
 
 @pytest.mark.parametrize("lack", [{"cooperative_matrices": ()}, {"cooperative_matrix_stages": 0x10}])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from threading import Barrier
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -109,3 +110,27 @@ def test_eight_threads_copy_long_arrays_at_once(place: tuple[Driver, bool, bool]
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(there_and_back, arrays)) == [True] * 8
+
+
+class Ended:
+    """An abandoned mover whose end two threads see at the same moment."""
+
+    def __init__(self) -> None:
+        """Let them meet once."""
+        self._both = Barrier(2, timeout=60)
+
+    def settle(self, timeout_ns: int | None = None) -> int:
+        self._both.wait()
+        return timeout_ns or 0
+
+    def close(self) -> None:
+        pass
+
+
+def test_two_threads_that_make_buffers_may_both_find_an_abandoned_mover_ended(layered: Driver) -> None:
+    movers: Any = layered.context.device.movers
+    mover = Ended()
+    with ThreadPoolExecutor(2) as pool:
+        movers._abandoned.add(mover)  # noqa: SLF001 -- as abandon()
+        made = list(pool.map(lambda number: layered.empty(number, "u4").shape, [3, 4]))
+    assert (made, movers._abandoned) == ([(3,), (4,)], set())  # noqa: SLF001 -- nothing else tells

@@ -32,7 +32,7 @@ class Movers:
         """Have none; each is made when it is needed first."""
         self._device = device
         self._idle: list[_layer.Mover] = []
-        self._abandoned: list[_layer.Mover] = []
+        self._abandoned: set[_layer.Mover] = set()  # of which two threads may find one ended at once
         self._all: set[weakref.ref[_layer.Mover]] = set()
 
     def take(self) -> _layer.Mover:
@@ -60,7 +60,7 @@ class Movers:
         mover.cancel()
         if self._device.is_lost:  # all that it has been given has ended
             mover.close()
-        self._abandoned.append(mover)
+        self._abandoned.add(mover)
         self.close_ended()
 
     def move(self, moves: Iterable[Move], deadline: Deadline, keep: object) -> None:
@@ -136,7 +136,7 @@ class Movers:
         """Close abandoned movers whose work has ended, which gives its memory back; never waits for it."""
         for mover in list(self._abandoned):
             if mover.settle(0) == VK_SUCCESS:
-                self._abandoned.remove(mover)
+                self._abandoned.discard(mover)
                 mover.close()
 
 

@@ -14,7 +14,8 @@ import pytest
 from kernels import STEP, TURNS, Spin, glsl
 from literals import refusal
 
-from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, DispatchTimeout
+from vyre_driver import Driver
+from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, DispatchTimeout, UnsupportedFeature
 from vyre_driver.kompute import pinned as pinned_module
 from vyre_driver.vulkan.layer import _layer
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from conftest import RunChild
     from numpy.typing import NDArray
 
-    from vyre_driver import Driver
     from vyre_driver.runtime.stream import Stream
 
 pytestmark = pytest.mark.device
@@ -101,6 +101,15 @@ def test_where_nothing_can_be_pinned_the_first_chunk_is_refused(
     assert (stream.finished, error.value.context["chunk"]) == (0, 0)
     monkeypatch.undo()
     assert seen(driver.stream(step, chunks_of(4), **STEPS)) == expected(4)
+
+
+def test_chunks_run_one_after_the_other_where_the_device_imports_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "features")
+    with Driver() as driver:
+        driver.context.device.shares_memory = False
+        step = driver.compile(glsl(STEP))
+        assert seen(driver.stream(step, chunks_of(6), **STEPS)) == expected(6)
+        assert refusal(lambda: driver.pinned(3, "u4"))[0] is UnsupportedFeature
 
 
 @pytest.mark.parametrize("place", ALL, indirect=True)

@@ -35,6 +35,12 @@ class Movers:
         self._abandoned: set[_layer.Mover] = set()  # of which two threads may find one ended at once
         self._all: set[weakref.ref[_layer.Mover]] = set()
 
+    @property
+    def can_be_made(self) -> bool:
+        """Whether the device can have any: with the layer, where it shares the host's memory or can be given pinned memory."""
+        device = self._device
+        return device.layer is not None and (device.shares_memory or _layer.can_pin(device.layer))
+
     def take(self) -> _layer.Mover:
         """Return a mover that nobody else uses.
 

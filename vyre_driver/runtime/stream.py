@@ -36,7 +36,7 @@ class StreamProgress:
     """How far a stream has come: chunks whose results were given, bytes that went to the device and back, and seconds.
 
     ``total`` is how many chunks there are, None where nobody knows. Bytes are those of the copies that go on beside dispatches:
-    strict calls, and those without the layer, run by themselves and add none.
+    strict calls, and those where the device can have no movers, run by themselves and add none.
     """
 
     chunks: int
@@ -172,7 +172,7 @@ class Stream:
                 alone, self._alone = self._alone, None
                 return alone, self._at_once(alone), (0, 0)
             call = self._pull() if self._alone is None else None
-            if call is not None and call.kernel is not None and (self._device.layer is None or call.options.strict):
+            if call is not None and call.kernel is not None and (call.options.strict or not self._device.movers.can_be_made):
                 self._alone = call
                 continue
             if call is None and is_empty:
@@ -190,7 +190,7 @@ class Stream:
             raise self._error
 
     def _at_once(self, call: StreamedCall) -> list[Any]:
-        """Run a call by itself: without the layer nothing goes on beside it, and a strict one runs twice."""
+        """Run a call by itself: without movers nothing goes on beside it, and a strict one runs twice."""
         began_ns = time.perf_counter_ns()
         assert call.kernel is not None  # noqa: S101 -- others run nothing
         options = call.options._replace(timeout=self._timeout)

@@ -53,6 +53,7 @@ int main(int argc, char **argv) {
   exports_that_fail_leave_nothing();
   device_is_lost_with_memory_exported();
   arrays_are_moved_by_eight_movers();
+  device_is_lost_while_arrays_are_moved();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

@@ -137,6 +137,7 @@ void device_is_lost_with_memory_exported(void);
 
 /* scenes_movers.c */
 void arrays_are_moved_by_eight_movers(void);
+void device_is_lost_while_arrays_are_moved(void);
 
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);

@@ -113,3 +113,23 @@ void arrays_are_moved_by_eight_movers(void) {
   }
   close_app(&a);
 }
+
+/* The mover's own thread sees it first: what that finds is what all others are told. */
+void device_is_lost_while_arrays_are_moved(void) {
+  app a;
+  van v;
+  open_app(&a, 1000, 1 << 20);
+  CHECK(open_van(&a, &v));
+  memset(v.from, 1, MOST_BYTES);
+  const vyre_move up = {.buffer = v.buffer.buffer, .bytes = MOST_BYTES, .host = (char *)v.from};
+  uint64_t before = mock_submissions(a.device);
+  mock_hold(a.device, true);
+  uint64_t number = vyre_mover_put(v.mover, &up, 1, NULL, true);
+  while (mock_submissions(a.device) == before) CHECK(vyre_mover_wait(v.mover, number, 100000) == VK_TIMEOUT);
+  mock_lose(a.device);
+  CHECK(wait_for(&v, number) == VK_ERROR_DEVICE_LOST && vyre_is_lost(a.face));
+  mock_hold(a.device, false);
+  a.may_fail = true;
+  close_van(&a, &v);
+  close_app(&a);
+}

@@ -19,7 +19,7 @@ static VkResult poll(vyre_device *device, VkFence *fence) {
     vyre_leave(device);
   }
   if (result == VK_NOT_READY) return VK_TIMEOUT;
-  if (result == VK_SUCCESS) result = vyre_finish(device, fence, 0);
+  result = vyre_finish(device, fence, 0); /* notes a lost device too */
   if (*fence) vyre_give_fence_back(device, *fence);
   *fence = VK_NULL_HANDLE;
   return result == VK_TIMEOUT ? VK_SUCCESS : result;

@@ -152,6 +152,8 @@ class Buffer(ArrayFacts, NoArithmetic):
     def read(self, timeout: float | Deadline | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
 
+        No other thread may submit work that writes to the buffer meanwhile: long arrays come in pieces, each of its time.
+
         Parameters
         ----------
         timeout

@@ -310,6 +310,19 @@ def test_what_vulkan_refuses_is_raised(opened: Driver, call: str, result: int, e
         assert opened.pinned(3, "f4").tolist() == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("_nothing_fails_any_more")
+def test_what_a_device_does_not_import_is_told_as_memory_of_the_host(opened: Driver) -> None:
+    _layer.inject("allocate", 1, -2)
+    assert refusal(lambda: opened.pinned(3000, "f4")) == (
+        DeviceOutOfMemory,
+        1001,
+        (
+            f"{opened.device.name!r} does not import 12000 bytes of the host's memory (VkResult -2). Fix: let go of "
+            "pinned arrays, or pin less at once and use it again for the next piece."
+        ),
+    )
+
+
 @pytest.mark.parametrize("variable", [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
 def test_without_the_extension_nothing_is_pinned(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]) -> None:
     monkeypatch.setenv(*variable)

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import DeviceOutOfMemory
-from vyre_driver.kompute.pinned import check_available
+from vyre_driver.kompute.pinned import pinned_pages
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.vulkan.layer import _layer
 
@@ -124,15 +124,7 @@ class Movers:
         device = self._device
         layer = device.layer
         assert layer is not None  # noqa: S101 -- without it the host copies
-        pages: _layer.PinnedPages | _layer.Failure | None = None
-        if not device.shares_memory:
-            check_available(_AREA_BYTES)
-            try:
-                pages = _layer.pin_pages(layer, _AREA_BYTES)
-            except MemoryError:
-                pages = _layer.Failure("allocate", _OUT_OF_HOST_MEMORY, _AREA_BYTES)
-        if isinstance(pages, _layer.Failure):
-            raise device.error_of(pages)
+        pages = None if device.shares_memory else pinned_pages(device, _AREA_BYTES)
         mover = _layer.Mover(layer, pages, device.manager)
         device.keep_holder(mover)
         self._all.add(weakref.ref(mover, self._all.discard))
@@ -144,6 +136,3 @@ class Movers:
             if mover.settle(0) == VK_SUCCESS:
                 self._abandoned.discard(mover)
                 mover.close()
-
-
-_OUT_OF_HOST_MEMORY = -1

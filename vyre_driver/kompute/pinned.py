@@ -14,6 +14,7 @@ import numpy as np
 
 from vyre_driver.errors import DeviceOutOfMemory, UnsupportedFeature
 from vyre_driver.kompute.elements import checked_dtype, checked_shape
+from vyre_driver.kompute.results import VK_ERROR_DEVICE_LOST
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -60,18 +61,39 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
             )
         if not byte_len:
             return np.empty(axes, kind)
-        check_available(byte_len)
-        try:
-            pages = _layer.pin_pages(device.layer, byte_len)
-        except MemoryError:
-            raise DeviceOutOfMemory(
-                f"this process gets no {byte_len} bytes of memory to pin",
-                fix="raise the limit of its address space (ulimit -v), or pin less at once and use it again for the next piece",
-                requested_bytes=byte_len,
-            ) from None
-    if isinstance(pages, _layer.Failure):
-        raise device.error_of(pages)
+        pages = pinned_pages(device, byte_len)
     return np.asarray(PinnedMemory(device, pages, byte_len)).view(kind).reshape(axes)
+
+
+def pinned_pages(device: KomputeDevice, byte_len: int) -> _layer.PinnedPages:
+    """Return zeroed pages of the host that the device has imported; the layer is there, and ``can_pin``.
+
+    Raises
+    ------
+    DeviceOutOfMemory
+        If the host or this process has not so much left, or the device does not import it.
+    DeviceLost
+        If the device is lost.
+    """
+    assert device.layer is not None  # noqa: S101 -- without it nothing is pinned
+    check_available(byte_len)
+    try:
+        pages = _layer.pin_pages(device.layer, byte_len)
+    except MemoryError:
+        raise DeviceOutOfMemory(
+            f"this process gets no {byte_len} bytes of memory to pin",
+            fix="raise the limit of its address space (ulimit -v), or pin less at once and use it again for the next piece",
+            requested_bytes=byte_len,
+        ) from None
+    if not isinstance(pages, _layer.Failure):
+        return pages
+    if pages.result == VK_ERROR_DEVICE_LOST:
+        raise device.error_of(pages)
+    raise DeviceOutOfMemory(
+        f"{device.physical.name!r} does not import {byte_len} bytes of the host's memory (VkResult {pages.result})",
+        fix="let go of pinned arrays, or pin less at once and use it again for the next piece",
+        requested_bytes=byte_len,
+    )
 
 
 def part_of_pinned(device: KomputeDevice, array: NDArray[Any]) -> PinnedPart | None:

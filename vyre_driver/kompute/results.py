@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 VK_SUCCESS = 0
 VK_TIMEOUT = 2
+VK_ERROR_DEVICE_LOST = -4
 _VK_ERROR_OUT_OF_HOST_MEMORY = -1
 _VK_ERROR_OUT_OF_DEVICE_MEMORY = -2
-_VK_ERROR_DEVICE_LOST = -4
 _VK_ERROR_TOO_MANY_OBJECTS = -10
 _OUT_OF_MEMORY = frozenset({_VK_ERROR_OUT_OF_HOST_MEMORY, _VK_ERROR_OUT_OF_DEVICE_MEMORY, _VK_ERROR_TOO_MANY_OBJECTS})
 _MEMORY_CALLS = frozenset({"allocate", "map", "bind", "create_buffer", "bind_buffers"})
@@ -26,7 +26,7 @@ FIXES: dict[type[BackendError], str] = {
 def failure_error(failure: Failure, device_name: str, available_bytes: int) -> BackendError:
     """Return the exception that a recorded failure stands for; ``available_bytes`` is what the device's heap has left."""
     what = f"{failure.call} failed on {device_name!r} with VkResult {failure.result}"
-    if failure.result == _VK_ERROR_DEVICE_LOST:
+    if failure.result == VK_ERROR_DEVICE_LOST:
         return lost_error(device_name)
     if failure.result in _OUT_OF_MEMORY or failure.call in _MEMORY_CALLS:
         asked = f", asked for {failure.bytes} bytes with about {available_bytes} bytes left" if failure.bytes else ""

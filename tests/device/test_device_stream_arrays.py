@@ -18,7 +18,7 @@ from vyre_driver.lang import In, Index, InOut, bool_, kernel, u32
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -78,6 +78,27 @@ def test_a_call_that_would_read_what_a_result_is_yet_to_be_written_to_is_refused
         next(stream)
         assert refusal(lambda stream=stream: next(stream)) == (InvalidInput, 2201, READ.format(*which.split(" and type ")))
     assert (total.sum(), state.all(), chunks[1].tolist()) == (0, True, [3] * 990 + [1] * 10)
+
+
+class Shown:
+    """Shows an array's memory as numpy's protocol has it."""
+
+    def __init__(self, array: NDArray[np.uint32]) -> None:
+        """Hold it, for its memory."""
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("shown", [memoryview, Shown, lambda array: {"values": memoryview(array)}])
+def test_whatever_shows_the_memory_that_a_result_is_yet_to_be_written_to_is_refused(
+    place: tuple[Driver, bool, bool], shown: Callable[[NDArray[np.uint32]], object]
+) -> None:
+    result = np.zeros(COUNT, np.uint32)
+    chunks = [np.ones(COUNT, np.uint32), shown(result)]
+    stream = place[0].stream(place[0].compile(glsl(STEP)), chunks, out=[result, None], **STEPS)
+    assert set(next(stream).tolist()) == {3}
+    assert refusal(lambda: next(stream)) == (InvalidInput, 2201, READ.format("(1000,)", "uint32"))
 
 
 @pytest.mark.parametrize("place", LAYERED, indirect=True)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vyre_driver.binding.arguments import check_switch
+from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.binding.names import OPTIONS
 from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.runtime.options import CallOptions
 
 if TYPE_CHECKING:
@@ -65,12 +66,17 @@ def split_options(named: Mapping[str, object], out: object, *, is_strict: bool) 
 
 
 def arrays_among(given: Iterable[object]) -> Iterator[NDArray[Any]]:
-    """Yield the numpy arrays that are given, also as members of structures."""
+    """Yield the arrays that are given, also as members of structures, and those that others show of their memory."""
     for one in given:
         if isinstance(one, np.ndarray):
             yield one
         elif isinstance(one, Mapping):
             yield from arrays_among(one.values())
+        elif not isinstance(one, _OWN_MEMORY):
+            try:
+                yield as_array(one)
+            except InvalidInput:  # the call says so, by the name of the argument
+                continue
 
 
 def check_untouched(call: StreamedCall, before: Iterable[StreamedCall]) -> None:
@@ -89,6 +95,8 @@ def check_untouched(call: StreamedCall, before: Iterable[StreamedCall]) -> None:
                     )
 
 
+# What shares no memory of the host's with an array: of these alone as_array would make a copy.
+_OWN_MEMORY = (Buffer, list, tuple, str, bytes, np.generic, int, float, complex, type(None))
 _APART = {
     "read": "give each call arrays of its own; where a call goes on with what the one before has left, give a resident buffer",
     "written": "give each call an array of its own in out, which may be used again by the fifth call after it",

@@ -6,8 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from literals import device
 
+from vyre_driver.cli import devices as verb
 from vyre_driver.vulkan import DeviceType, enumerate_devices
+from vyre_driver.vulkan.devices import SubgroupSizeControl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +171,12 @@ def test_devices_opens_none_and_makes_no_file(run_cli: RunChild, work: Path) -> 
     before = names(work)
     run_cli("devices")
     assert names(work) == before
+
+
+@pytest.mark.parametrize(
+    ("most", "said"), [(32, ", 32 of them at most in a workgroup that requires their size"), (64, ""), (2**32 - 1, "")]
+)
+def test_the_most_subgroups_are_told_where_they_are_fewer_than_the_invocations_allow(most: int, said: str) -> None:
+    offered = SubgroupSizeControl(min_size=8, max_size=8, max_compute_workgroup_subgroups=most, required_size_stages=0x20)
+    one = device(subgroup_size=8, subgroup_size_control=offered, compute_units=0, cooperative_matrices=(), queue_families=())
+    assert ", ".join(verb._compute_facts(one)) == "subgroups of 8" + said  # noqa: SLF001 -- what a line says

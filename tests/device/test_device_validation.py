@@ -42,6 +42,7 @@ CASES = [
     "bytes_that_fill_no_word",
     "calls_whole_and_split",
     "constants",
+    "required_subgroups",
     "shipped_shaders",
     "kernels_on_matrices",
     "dispatches_on_the_devices_clock",
@@ -108,7 +109,7 @@ def kernels() -> dict[str, SpirvModule]:
     finally:
         sys.path.remove(str(CHILD.parent))
     texts = {f"wide {kind}": child.WIDE.format(kind=kind) for kind in ("double", "int64_t")}
-    texts |= {"bytes": child.BYTES, "constants": child.CONSTANTS, "slow": child.SLOW}
+    texts |= {"bytes": child.BYTES, "constants": child.CONSTANTS, "slow": child.SLOW, "subgroups": child.subgroups.SIZES}
     names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
     shipped = {name: shipped_module(name) for name in sorted(names)}
     return shipped | {name: SpirvModule.from_glsl(text) for name, text in texts.items()}

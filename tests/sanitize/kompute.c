@@ -134,7 +134,11 @@ void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   pipeline.stage = (VkPipelineShaderStageCreateInfo){
       .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .module = made_shader, .pName = "main"};
   pipeline.layout = made_layout;
+  static _Thread_local uint32_t turn; /* equal pipelines but for their size follow one another */
+  thread->subgroup_size = ++turn % 3 * 32;
   VkResult result = a->CreateComputePipelines(a->device, made_cache, 1, &pipeline, NULL, &made);
+  CHECK(!made || mock_subgroup_size(made) == thread->subgroup_size);
+  thread->subgroup_size = 0;
   CHECK((result == VK_SUCCESS) == (made != VK_NULL_HANDLE) && (made || a->may_fail));
   CHECK(!made || thread->pipeline.shared || thread->blob_out_bytes == 100);
   free(thread->blob_out);

@@ -22,6 +22,7 @@ void mock_hold(VkDevice device, bool on); /* submitted work does not end until t
 void mock_refuse(bool on);                /* this thread's next instances and devices: VK_ERROR_OUT_OF_HOST_MEMORY */
 int64_t mock_objects(void);               /* how many exist in the process */
 int64_t mock_imports(void);               /* so many of them are memory that was made of pages */
+uint32_t mock_subgroup_size(VkPipeline pipeline); /* that its subgroups must have; 0: any */
 uint64_t mock_submissions(VkDevice device); /* how many command buffers it was given */
 
 /* This thread's next call of that name of Vulkan's fails, if it is one of those that mock_failure is asked for; NULL: none does. */

@@ -3,6 +3,12 @@
 
 #define BLOB_BYTES 100
 
+typedef struct mock_pipeline {
+  uint32_t subgroup_size; /* required; 0: none is */
+} mock_pipeline;
+
+uint32_t mock_subgroup_size(VkPipeline pipeline) { return ((mock_pipeline *)pipeline)->subgroup_size; }
+
 static void update_sets(
     VkDevice d, uint32_t writes, const VkWriteDescriptorSet *write, uint32_t copies, const VkCopyDescriptorSet *copy) {
   (void)d, (void)copies, (void)copy;
@@ -51,6 +57,15 @@ static VkResult cache_data(VkDevice d, VkPipelineCache cache, size_t *size, void
   return result;
 }
 
+static uint32_t required_size(const VkPipelineShaderStageCreateInfo *stage) {
+  const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *required = stage->pNext;
+  bool full = stage->flags == VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  CHECK(full == (required != NULL) && full == (stage->flags != 0), "a size is required, or full subgroups are, and not both");
+  if (!required) return 0;
+  CHECK(required->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, "not a size");
+  return required->requiredSubgroupSize;
+}
+
 static VkResult create_pipelines(
     VkDevice d, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
     const VkAllocationCallbacks *a, VkPipeline *out) {
@@ -61,7 +76,11 @@ static VkResult create_pipelines(
       feedback->pPipelineCreationFeedback->flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
     }
   }
-  for (uint32_t i = 0; i < count; i++) out[i] = (VkPipeline)mock_make(16, DEVICE(d));
+  for (uint32_t i = 0; i < count; i++) {
+    mock_pipeline *made = mock_make(sizeof *made, DEVICE(d));
+    made->subgroup_size = required_size(&infos[i].stage);
+    out[i] = (VkPipeline)made;
+  }
   return VK_SUCCESS;
 }
 

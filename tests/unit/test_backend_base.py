@@ -85,6 +85,7 @@ def test_a_backend_that_says_nothing_can_nothing() -> None:
         "supports_speculation": False,
         "supports_persistent_threads": False,
         "supports_grid_sync": False,
+        "supports_subgroup_sizes": False,
         "supports_resident_buffers": False,
         "supports_async_compute": False,
         "is_distributed": False,
@@ -162,6 +163,7 @@ def test_what_is_loaded_by_default_passes_everything_on() -> None:
             "cooperative dispatch",
             "leave cooperative out, and dispatch once for each part between two waits",
         ),
+        (DispatchConfig(subgroup_size=32), "subgroup_size", "leave subgroup_size out"),
     ],
 )
 def test_a_wish_that_cannot_be_kept_is_refused_by_name(config: DispatchConfig, feature: str, fix: str) -> None:

@@ -25,6 +25,7 @@ DEFAULTS = {
     "speculation": SpeculationMode.AUTO,
     "persistent_thread": PersistentThreadMode.AUTO,
     "cooperative": False,
+    "subgroup_size": None,
 }
 
 
@@ -57,6 +58,8 @@ def test_the_short_constructor_takes_profile_budget_timeout_and_label() -> None:
         ({"speculation": SpeculationMode.FORCE}, SpeculationMode.FORCE),
         ({"persistent_thread": PersistentThreadMode.DISABLE}, PersistentThreadMode.DISABLE),
         ({"cooperative": True}, True),
+        ({"subgroup_size": 1}, 1),
+        ({"subgroup_size": np.uint32(2**31)}, 2**31),
     ],
 )
 def test_a_wish_within_its_range_is_kept(given: dict[str, Any], kept: object) -> None:
@@ -64,6 +67,9 @@ def test_a_wish_within_its_range_is_kept(given: dict[str, Any], kept: object) ->
     made = DispatchConfig(**given)
     assert asdict(made) == DEFAULTS | {name: kept}
     assert hash(made) == hash(DispatchConfig(**{name: kept}))
+
+
+POWER = ("is not a power of two from 1 to 2147483648", "give a power of two that the device offers, such as 32")
 
 
 def wholes(low: int, high: int) -> tuple[str, str]:
@@ -105,6 +111,7 @@ def wholes(low: int, high: int) -> tuple[str, str]:
             ("is not a PersistentThreadMode", "give a PersistentThreadMode"),
         ),
         ("cooperative", 1, 1, ("is not a bool", "give a bool")),
+        *(("subgroup_size", value, value, POWER) for value in (0, -32, 48, 2**32, True, 32.0, "32")),
     ],
 )
 def test_a_wish_out_of_its_range_is_refused(name: str, value: object, wrong: object, reason: tuple[str, str]) -> None:

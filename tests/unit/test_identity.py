@@ -66,6 +66,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "workgroup override": {"config": policy(workgroup_override=(256, 1, 2))},
     "no workgroup override": {"config": policy(workgroup_override=None)},
     "no policy": {"config": None},
+    "subgroup size": {"config": policy(subgroup_size=32)},
+    "another subgroup size": {"config": policy(subgroup_size=64)},
     "spec's name": {"specs": specs(TILES=SpecValue.u32(16))},
     "spec's value": {"specs": specs(TILE=SpecValue.u32(17))},
     "spec is an i32": {"specs": specs(TILE=SpecValue.i32(16))},

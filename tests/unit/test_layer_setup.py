@@ -80,9 +80,14 @@ EXTENSION_FEATURES = {
 
 
 def test_features_that_change_what_other_code_compiles_to_are_not_switched_on() -> None:
-    core = {"bufferDeviceAddress", "timelineSemaphore", "hostQueryReset", "synchronization2", "subgroupSizeControl"}
+    core = {"bufferDeviceAddress", "timelineSemaphore", "hostQueryReset", "synchronization2"}
     having = device(features=frozenset({*core, *EXTENSION_FEATURES}), extensions=frozenset(EXTENSION_FEATURES.values()))
     assert wanted_features(having) == ()
+
+
+def test_what_a_pipeline_may_ask_of_its_subgroups_is_switched_on() -> None:
+    having = device(features=frozenset({"computeFullSubgroups", "subgroupSizeControl"}))
+    assert wanted_features(having) == ("subgroupSizeControl", "computeFullSubgroups")
 
 
 @pytest.mark.parametrize("feature", EXTENSION_FEATURES)

@@ -35,9 +35,15 @@ _ALONG: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 
 
 def module_target(
-    module: SpirvModule, constants: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
+    module: SpirvModule,
+    constants: Mapping[str, object] | SpecMap | None,
+    space: TuningSpace,
+    device: PhysicalDevice,
+    subgroup_size: int | None = None,
 ) -> TuningTarget:
     """Return what records of a module with these constants are for; a constant that the caller gives is not tuned.
+
+    What was found for one required size of the subgroups may be wrong, or refused, for another.
 
     Raises
     ------
@@ -61,18 +67,24 @@ def module_target(
     given = {one.name: one for one in specialized.constants if one.name in dict(constants or {})}
     fixed = specialized.typed_values(without=[axis.constant for axis in space.axes if axis.constant not in given])
     numbers = {name: one.bits if one.type_name in _WHOLE else 0 for name, one in given.items()}
-    return TuningTarget.of_modules(module.name, [module], space.given(numbers), device, fixed)
+    target = TuningTarget.of_modules(module.name, [module], space.given(numbers), device, fixed)
+    return replace(target, code=_with_subgroups(target.code, subgroup_size))
 
 
-def tuned_specs(
+def _with_subgroups(digest: bytes, size: int | None) -> bytes:
+    return digest if size is None else blake3(digest + f"subgroups of {size}".encode()).digest()
+
+
+def tuned_specs(  # noqa: PLR0913 -- all that a record holds for
     module: SpirvModule,
     constants: Mapping[str, object] | SpecMap | None,
     space: TuningSpace,
     device: PhysicalDevice,
     records: TuningRecords,
+    subgroup_size: int | None = None,
 ) -> dict[str, object]:
     """Return the constants that the caller gives, and the best known of those that the space names; raises as above."""
-    target = module_target(module, constants, space, device)
+    target = module_target(module, constants, space, device, subgroup_size)
     known = target.known(records)
     return {**({} if known is None else dict(known.constants)), **dict(constants or {})}
 
@@ -100,6 +112,7 @@ def program_target(prepared: ProgramSource, config: DispatchConfig | None, devic
     space = program_space(prepared.program, is_checked=prepared.target.checks)
     budget = 0 if config is None else config.ulp_budget or 0
     digest, layout = program_digest(prepared.program), layout_digest(prepared.plan)
+    digest = _with_subgroups(digest, None if config is None else config.subgroup_size)
     if isinstance(config, ProgramConfig):
         modes = config.float_mode, config.bounds
         if modes != ("device" if budget else "exact", "checked"):

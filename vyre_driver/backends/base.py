@@ -241,6 +241,11 @@ class Backend(ABC):
         return False
 
     @property
+    def supports_subgroup_sizes(self) -> bool:
+        """Whether a size that all subgroups must have can be asked for (``subgroup_size``)."""
+        return False
+
+    @property
     def supports_resident_buffers(self) -> bool:
         """Whether arrays can stay on the device between dispatches."""
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import time
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -84,6 +85,11 @@ class KomputeBackend(Backend):
     def max_grid(self) -> tuple[int, int, int]:
         """``maxComputeWorkGroupCount``."""
         return self.driver.device.limits.max_compute_work_group_count
+
+    @property
+    def supports_subgroup_sizes(self) -> bool:
+        """True: what the device does not offer is refused where a kernel is compiled."""
+        return True
 
     @property
     def supports_resident_buffers(self) -> bool:
@@ -228,22 +234,25 @@ class KomputeArtifact(LoadedArtifact):
             )
         artifact, size = self._artifact, config.workgroup_override
         is_module = isinstance(artifact, SpirvModule)
-        decides = DispatchConfig(workgroup_override=size, ulp_budget=None if is_module else config.ulp_budget)
+        decides = DispatchConfig(
+            workgroup_override=size,
+            ulp_budget=None if is_module else config.ulp_budget,
+            subgroup_size=config.subgroup_size,
+        )
         if isinstance(config, ProgramConfig):
             if is_module:
                 self.backend.refuse("way to lower a module, whose code is finished", "give a DispatchConfig")
-            decides = ProgramConfig(
-                workgroup_override=size, ulp_budget=decides.ulp_budget, floats=config.floats, bounds=config.bounds
-            )
+            decides = ProgramConfig(**asdict(decides), floats=config.floats, bounds=config.bounds)
         if decides not in self._kernels:
             result = (
-                self._of_module(artifact, size) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
+                self._of_module(artifact, decides) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
             )
             self._kernels[decides] = result
         return self._kernels[decides]
 
-    def _of_module(self, module: SpirvModule, size: tuple[int, int, int] | None) -> Kernel:
-        kernel = self.backend.driver.compile(module, self._specs | _size_constants(module, size))
+    def _of_module(self, module: SpirvModule, config: DispatchConfig) -> Kernel:
+        size, kept = config.workgroup_override, replace(config, workgroup_override=None)
+        kernel = self.backend.driver.compile(module, self._specs | _size_constants(module, size), kept)
         if size is not None and kernel.workgroup_size != size:
             fixed = "x".join(map(str, kernel.workgroup_size))
             self.backend.refuse(

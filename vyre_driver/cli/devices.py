@@ -52,6 +52,8 @@ def _compute_facts(device: PhysicalDevice) -> list[str]:
     if device.subgroup_size:
         varying = f" ({sizes.min_size} to {sizes.max_size})" if sizes and sizes.min_size != sizes.max_size else ""
         facts.append(f"subgroups of {device.subgroup_size}{varying}")
+    if sizes and sizes.max_compute_workgroup_subgroups * sizes.min_size < device.limits.max_compute_work_group_invocations:
+        facts.append(f"{sizes.max_compute_workgroup_subgroups} of them at most in a workgroup that requires their size")
     if device.compute_units:
         facts.append(f"{device.compute_units} compute units")
     facts += [f"queue family {family.index} computes only" for family in device.queue_families if family.compute_only]

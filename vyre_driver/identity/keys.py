@@ -227,9 +227,17 @@ def emitter_fields(version: int, options: Mapping[str, FieldValue]) -> list[tupl
 
 
 def policy_fields(config: DispatchConfig | None) -> list[tuple[str, FieldValue]]:
-    """Return the manifest fields of a dispatch policy: the ulp budget (0: strict) and the workgroup override (empty: none)."""
+    """Return the manifest fields of a dispatch policy: the ulp budget (0: strict) and the workgroup override (empty: none).
+
+    A subgroup size is a field only where one is asked for: other keys are as they were before there was such a field.
+    """
     budget, override = (None, None) if config is None else (config.ulp_budget, config.workgroup_override)
-    return [("ulp budget", budget or 0), ("workgroup override", "" if override is None else "{}x{}x{}".format(*override))]
+    size = None if config is None else config.subgroup_size
+    return [
+        ("ulp budget", budget or 0),
+        ("workgroup override", "" if override is None else "{}x{}x{}".format(*override)),
+        *(() if size is None else (("subgroup size", size),)),
+    ]
 
 
 def specialization_fields(specialization: Specialization) -> list[tuple[str, FieldValue]]:

@@ -104,7 +104,7 @@ class BoundPipeline:
         algorithm, facts, handles = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
-                device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges
+                device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges, source.subgroup_size
             ),
             KernelCompileFailed,
         )

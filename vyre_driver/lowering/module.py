@@ -12,10 +12,12 @@ from vyre_driver.binding.grid import check_shared_memory, local_size
 from vyre_driver.binding.matrices import check_matrices, reserved_shared_bytes
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.requirements import check_requirements
+from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.identity.keys import shader_digest
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
+from vyre_driver.target.config import DispatchConfig
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -46,14 +48,17 @@ class ModuleRules:
         return list(outputs)
 
 
-def module_source(
+def module_source(  # noqa: PLR0913 -- a module, what is asked of it, and a device
     module: SpirvModule,
     specs: Mapping[str, object] | SpecMap | None,
     device: PhysicalDevice,
     features: Collection[str],
     api_version: int,
+    subgroup_size: int | None = None,
 ) -> KernelSource:
     """Prove that a device, open with these features for this packed Vulkan version, can run a module.
+
+    ``subgroup_size`` is that of the configuration.
 
     Raises
     ------
@@ -64,6 +69,8 @@ def module_source(
         If a constant is unknown, does not fit its type, or leaves shared memory without a size.
     LimitExceeded
         If the workgroup, its shared memory or the bindings are over a limit of the device.
+    InvalidDispatchConfig
+        If the workgroup does not fill subgroups of the size.
     """
     runnable = module.runnable
     reflection = runnable.reflection
@@ -74,6 +81,8 @@ def module_source(
     check_matrices(reflection, specialization.words, workgroup, device, features)
     reserved = reserved_shared_bytes(reflection, specialization.words, device)
     check_shared_memory(reflection, specialization, device.limits, reserved)
+    if subgroup_size is not None:
+        check_subgroup_size(subgroup_size, workgroup, device, features, runnable.name)
     return KernelSource(
         name=runnable.name,
         digest=shader_digest(runnable.code),
@@ -88,4 +97,5 @@ def module_source(
         lower=lambda: runnable.code,
         uses_subgroups=any(capability in SUBGROUP_CAPABILITIES for capability in reflection.capabilities),
         capabilities=reflection.capabilities,
+        config=None if subgroup_size is None else DispatchConfig(subgroup_size=subgroup_size),
     )

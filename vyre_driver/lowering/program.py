@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import end_of, pushed_members
+from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
@@ -45,7 +46,7 @@ _DIVIDING = frozenset({4})
 # VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
 # workgroup does, and those that do not come there, or come less often, never go on.
 _LLVMPIPE = 13
-_KEPT = frozenset({"ulp_budget", "workgroup_override", "floats", "bounds", "lines"})
+_KEPT = frozenset({"ulp_budget", "workgroup_override", "subgroup_size", "floats", "bounds", "lines"})
 _ROBUST = "robustBufferAccess"
 
 
@@ -163,11 +164,14 @@ def prepare(
 def prepare_for(
     device: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
-    """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
+    """Prove that an open device can run a program; raises as ``prepare``, ``check_limits`` and ``check_subgroup_size``."""
     check_supported_fields(config, _KEPT, "program")
     target = target_for(device.physical, device.features, config, device.api_version)
     prepared = prepare(program, specs, config, capabilities_of(device.physical, device.features), target)
     check_limits(prepared, device.physical.limits)
+    size = None if config is None else config.subgroup_size
+    if size is not None:
+        check_subgroup_size(size, prepared.rules.workgroup, device.physical, device.features, "the program")
     return prepared
 
 

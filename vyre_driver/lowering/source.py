@@ -71,12 +71,21 @@ class KernelSource:
         """The bytes of the push constants that a caller gives, which come first."""
         return self.push_constant_bytes - self.count_bytes
 
+    @property
+    def subgroup_size(self) -> int:
+        """The invocations that each subgroup must have, 0 where that is left to the device."""
+        return 0 if self.config is None else self.config.subgroup_size or 0
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineSource:
-    """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
+    """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob.
+
+    ``subgroup_size`` are the invocations that each of its subgroups must have, 0 where that is left to the device.
+    """
 
     code: bytes
     spec_words: tuple[int, ...]
     push_constant_bytes: int
     native: bytes = b""
+    subgroup_size: int = 0

@@ -52,7 +52,8 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
         check_valid(entry.spirv, source.capabilities, context.device.api_version, source.name)
     if lookup.entry is None:
         context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-    pipeline = PipelineSource(entry.spirv, source.specialization.words, source.push_constant_bytes, entry.native)
+    words, size = source.specialization.words, source.subgroup_size
+    pipeline = PipelineSource(entry.spirv, words, source.push_constant_bytes, entry.native, size)
     compile_ns = time.perf_counter_ns() - began
     trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)
     return CompiledKernel(source, key, pipeline, trace)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
 
-_KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
+KEPT_OF_MODULES = frozenset({"ulp_budget", "subgroup_size"})  # the first of which nobody has to use up
 
 
 def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
@@ -35,13 +35,13 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
     began: int,
 ) -> Kernel:
     """Return the kernel of a module, for which compiling ``began`` then; raises as ``Driver.compile``."""
-    check_supported_fields(config, _KEPT_OF_MODULES, "module")
-    device = context.device
+    check_supported_fields(config, KEPT_OF_MODULES, "module")
+    device, size = context.device, None if config is None else config.subgroup_size
     if space is not None:
         from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
-        constants = tuned_specs(module, constants, space, device.physical, tuning)
-    source = module_source(module, constants, device.physical, device.features, device.api_version)
+        constants = tuned_specs(module, constants, space, device.physical, tuning, size)
+    source = module_source(module, constants, device.physical, device.features, device.api_version, size)
     return Kernel(context, compile_source(context, source, began))
 
 

@@ -42,8 +42,8 @@ class PersistentThreadMode(enum.Enum):
 class DispatchConfig:
     """What the caller asks of a dispatch; None leaves a choice to the driver.
 
-    Only ``ulp_budget`` and ``workgroup_override`` change the compiled code, so only they enter the policy digest and the
-    pipeline key.
+    Only ``ulp_budget``, ``workgroup_override`` and ``subgroup_size`` change the compiled code, so only they enter the pipeline
+    key; the first two enter upstream's policy digest.
 
     ===================== ==============================================================================================
     field                 meaning
@@ -59,6 +59,8 @@ class DispatchConfig:
     speculation           SpeculationMode
     persistent_thread     PersistentThreadMode
     cooperative           every workgroup must be resident at once; a backend that cannot refuses it (UnsupportedFeature)
+    subgroup_size         invocations of each subgroup, all of which are full: a power of two, u32, that the device offers
+                          (:func:`vyre_driver.binding.subgroup_size.check_subgroup_size`); None: what the device chooses
     ===================== ==============================================================================================
     """
 
@@ -73,6 +75,7 @@ class DispatchConfig:
     speculation: SpeculationMode = SpeculationMode.AUTO
     persistent_thread: PersistentThreadMode = PersistentThreadMode.AUTO
     cooperative: bool = False
+    subgroup_size: int | None = None
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -138,6 +141,15 @@ def _whole(name: str, value: object, *, low: int, high: int) -> int:
     return found
 
 
+def _power_of_two(name: str, value: object) -> int:
+    found = integer_within(value, 1, U32_MAX)
+    if found is None or found & (found - 1):
+        _refuse(
+            name, value, f"is not a power of two from 1 to {1 << 31}", "give a power of two that the device offers, such as 32"
+        )
+    return found
+
+
 def _three(name: str, value: object) -> tuple[int, ...]:
     axes = tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(axes) != 3:
@@ -174,6 +186,7 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "speculation": partial(_of_kind, kind=SpeculationMode),
     "persistent_thread": partial(_of_kind, kind=PersistentThreadMode),
     "cooperative": partial(_of_kind, kind=bool),
+    "subgroup_size": _power_of_two,
     "floats": partial(_one_of, known=("exact", "device", "fast")),
     "bounds": partial(_one_of, known=("checked", "robust")),
     "lines": partial(_of_kind, kind=tuple),

@@ -49,6 +49,8 @@ def check_config(backend: Backend, config: DispatchConfig) -> None:
         backend.refuse("persistent_thread", "let persistent_thread be AUTO or DISABLE")
     if config.cooperative and not backend.supports_grid_sync:
         backend.refuse("cooperative dispatch", "leave cooperative out, and dispatch once for each part between two waits")
+    if config.subgroup_size is not None and not backend.supports_subgroup_sizes:
+        backend.refuse("subgroup_size", "leave subgroup_size out")
     _check_workgroup(backend, config.workgroup_override)
     if config.grid_override is not None:
         check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import order
 import parts
+import subgroups
 
 from vyre_driver import Driver, Kernel, SpirvModule
 from vyre_driver.autotune.measure.tuned import TunedKernel
@@ -385,7 +386,7 @@ def copy_both_ways() -> None:
 
 
 def main() -> None:
-    case = (globals() | vars(parts) | vars(order))[sys.argv[1]]
+    case = (globals() | vars(parts) | vars(order) | vars(subgroups))[sys.argv[1]]
     case()
     devices._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
     check(place_of_buffers(), (True, False))

@@ -23,9 +23,11 @@ from vyre_driver.binding.pushed import end_of
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
+from vyre_driver.runtime.compiling import KEPT_OF_MODULES
 from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config_check import check_supported_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +111,8 @@ class CallKernel(KernelDefinition):
     def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         if isinstance(self.code, SpirvModule):
             constants = {**dict(candidate.constants), **self.constants}
-            return Step(self.code, buffers, self._workgroups(self.code, candidate, constants), constants, self.push_constants)
+            groups = self._workgroups(self.code, candidate, constants)
+            return Step(self.code, buffers, groups, constants, self.push_constants, self.config)
         config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
         return Step(self.code, buffers, None, self.constants, self.push_constants, config)
 
@@ -174,7 +177,7 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
     driver.context.device.check_usable()
     given = {} if constants is None else named_values(constants)
     if isinstance(code, SpirvModule):
-        target = _module_target(driver, code, space, given)
+        target = _module_target(driver, code, space, given, config)
         _check_grid(code, target, given, workgroups, invocations)
         plan, reflection = BindingPlan.from_reflection(code.runnable.reflection), code.runnable.reflection
         members, end = reflection.push_constants, reflection.push_constant_bytes
@@ -271,11 +274,18 @@ def tune_program_unasked(
         tune_unasked(TunedKernel(driver, kernel))
 
 
-def _module_target(driver: Driver, module: SpirvModule, space: TuningSpace | None, given: Mapping[str, object]) -> TuningTarget:
+def _module_target(
+    driver: Driver,
+    module: SpirvModule,
+    space: TuningSpace | None,
+    given: Mapping[str, object],
+    config: DispatchConfig | None,
+) -> TuningTarget:
     """Return what the record of a module is for, which has something to tune; raises as ``tune_call``."""
     if space is None:
         raise InvalidInput(f"{module.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)")
-    target = module_target(module, given, space, driver.device)
+    check_supported_fields(config, KEPT_OF_MODULES, "module")
+    target = module_target(module, given, space, driver.device, None if config is None else config.subgroup_size)
     if all(axis.constant in given for axis in space.axes):
         raise InvalidInput(f"every constant that may be tuned of {module.name} is given", fix="leave some out of constants")
     return target

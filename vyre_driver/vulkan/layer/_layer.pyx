@@ -93,6 +93,7 @@ cdef extern from "layer.h" nogil:
         const void* blob_in
         size_t blob_in_bytes
         c_bool want_blob
+        uint32_t subgroup_size
         void* blob_out
         size_t blob_out_bytes
         vyre_pipeline_facts pipeline

@@ -30,8 +30,9 @@ MEMORY_CACHE_BYTES = 256 * 1024 * 1024
 GPU_POLL_NS = 1_000_000
 CPU_POLL_NS = 0  # a software device computes on the cores that a poll would keep busy
 
-# Features that only widen what a shader may say: the types and sizes of its numbers. They cost nothing while unused. Robust
-# access, device addresses and their like change what other code compiles to, and are not among them.
+# Features that only widen what a shader may say, the types and sizes of its numbers, and what a pipeline may ask for, the size
+# of its subgroups. They cost nothing while unused. Robust access, device addresses and their like change what other code
+# compiles to, and are not among them.
 SHADER_FEATURES = (
     "shaderFloat64",
     "shaderInt64",
@@ -70,6 +71,8 @@ SHADER_FEATURES = (
     "cooperativeMatrixPerElementOperations",
     "cooperativeMatrixTensorAddressing",
     "cooperativeMatrixBlockLoads",
+    "subgroupSizeControl",
+    "computeFullSubgroups",
 )
 _EXTENSION_OF = {
     "shaderBufferFloat32Atomics": "VK_EXT_shader_atomic_float",

@@ -122,6 +122,7 @@ typedef struct vyre_thread {
   const void *blob_in;
   size_t blob_in_bytes;
   bool want_blob;
+  uint32_t subgroup_size;         /* of the pipeline made next, whose subgroups are full then; 0: what the device chooses */
   void *blob_out;                 /* malloc */
   size_t blob_out_bytes;
   vyre_pipeline_facts pipeline;

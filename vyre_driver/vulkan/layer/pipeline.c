@@ -1,7 +1,8 @@
 /* Pipelines: the saved blob goes in, the compiled one comes out, and equal pipelines are one, as equal shader modules are.
 
    kompute makes an empty VkPipelineCache for each algorithm and a pipeline for each set of buffers. A pipeline is equal to another
-   when its SPIR-V, entry point, specialization and pipeline layout are equal byte for byte; layouts: layouts.c. */
+   when its SPIR-V, entry point, specialization and pipeline layout are equal byte for byte, and the size of its subgroups is;
+   layouts: layouts.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +51,8 @@ static VkPipelineCache cache_of_blob(vyre_device *device) {
   return made;
 }
 
-/* Equal pipelines have equal signatures: shader module, layout, entry point and specialization, the last two with their lengths.
+/* Equal pipelines have equal signatures: shader module, layout, the size that is required of the thread's next pipeline, entry
+   point and specialization, the last two with their lengths.
    Under pipeline_lock. NULL: it is not to be shared, or there is no memory for it. */
 static unsigned char *sign(const vyre_device *device, const VkComputePipelineCreateInfo *info, size_t *size) {
   const vyre_shared *code = vyre_shared_find(device->shader_modules, VYRE_HANDLE(info->stage.module));
@@ -58,14 +60,14 @@ static unsigned char *sign(const vyre_device *device, const VkComputePipelineCre
   const VkSpecializationInfo none = {0};
   const VkSpecializationInfo *spec = info->stage.pSpecializationInfo ? info->stage.pSpecializationInfo : &none;
   if (!code || !layout || info->flags || info->pNext || info->stage.flags || info->stage.pNext) return NULL;
-  uint64_t serials[2] = {code->serial, layout->serial};
+  uint64_t numbers[3] = {code->serial, layout->serial, vyre_this_thread()->subgroup_size};
   size_t name_bytes = strlen(info->stage.pName);
   size_t entry_bytes = spec->mapEntryCount * sizeof *spec->pMapEntries;
-  *size = sizeof serials + 3 * sizeof(uint64_t) + name_bytes + entry_bytes + spec->dataSize;
+  *size = sizeof numbers + 3 * sizeof(uint64_t) + name_bytes + entry_bytes + spec->dataSize;
   unsigned char *signature = malloc(*size);
   if (!signature) return NULL;
-  memcpy(signature, serials, sizeof serials);
-  unsigned char *at = vyre_append(signature + sizeof serials, info->stage.pName, name_bytes);
+  memcpy(signature, numbers, sizeof numbers);
+  unsigned char *at = vyre_append(signature + sizeof numbers, info->stage.pName, name_bytes);
   at = vyre_append(at, spec->pMapEntries, entry_bytes);
   vyre_append(at, spec->pData, spec->dataSize);
   return signature;
@@ -105,6 +107,10 @@ static VkResult compile(
     const VkAllocationCallbacks *allocator, VkPipeline *out) {
   vyre_pipeline_facts *facts = &vyre_this_thread()->pipeline;
   VkComputePipelineCreateInfo changed = *info;
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+      .pNext = (void *)info->stage.pNext,
+      .requiredSubgroupSize = vyre_this_thread()->subgroup_size};
   VkPipelineCreationFeedback whole = {0}, stage = {0};
   VkPipelineCreationFeedbackCreateInfo feedback = {
       .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO,
@@ -114,6 +120,10 @@ static VkResult compile(
       .pPipelineStageCreationFeedbacks = &stage};
   bool asks = device->api_version >= VK_API_VERSION_1_3 && device->config.api_version >= VK_API_VERSION_1_3;
   if (asks) changed.pNext = &feedback;
+  if (required.requiredSubgroupSize) {
+    changed.stage.pNext = &required;
+    changed.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
   VkResult result = vyre_injected(VYRE_CALL_CREATE_PIPELINE);
   uint64_t start = vyre_now_ns();
   if (result == VK_SUCCESS) {

@@ -1,13 +1,17 @@
 """Pipelines that kompute makes under the layer, and what they bind: included by _layer.pyx."""
 
 
-def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None):
+def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None,
+                    uint32_t subgroup_size=0):
     """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
 
     Returns its result, PipelineFacts, and what it binds, for a Dispatch; that must not outlive the result.
 
     ``ranges``: (offset, bytes) for each binding, in order, of what the shader sees of the buffer there; None: all of each. The
     offsets are multiples of what the device wants. Nothing is left if ``make`` raises or a range does not fit (ValueError).
+
+    ``subgroup_size``: the invocations that each subgroup must have, all of them full; 0: what the device chooses. The caller
+    has seen that the device offers it, and that its features are on.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer
@@ -19,6 +23,7 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     made = None
     vyre_begin_making(&outer)
     thread.want_blob = True
+    thread.subgroup_size = subgroup_size
     if seen is not None:
         thread.ranges, thread.range_count = seen.items, seen.count
     if blob is not None:

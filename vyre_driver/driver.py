@@ -34,6 +34,7 @@ from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
 from vyre_driver.telemetry.prometheus import metrics_of
 from vyre_driver.vulkan.devices import enumerate_devices
+from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class Driver:
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
-        pipelines = FirstPipelines(self.cache, self.device, takes_blobs="pipeline_cache" in device_opened.hooks)
+        takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
+        pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
         device_opened.make_room = self.context.room.make
         device_opened.driver = weakref.ref(self)

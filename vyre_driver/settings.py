@@ -116,6 +116,11 @@ ROBUST_ACCESS = Setting(
     "VYRE_ROBUST_ACCESS",
     "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
 )
+PIPELINE_STATISTICS = Setting(
+    "VYRE_PIPELINE_STATISTICS",
+    "Asks the Vulkan driver what it tells of compiled code, such as registers and spills: `kernel.trace.executables`, and the "
+    "results of tuning. Pipelines are compiled anew for it. Read when a device is opened.",
+)
 SPIRV_VAL = Setting(
     "VYRE_SPIRV_VAL",
     "Asks spirv-val, where it is installed, about each module that a driver is to compile, and refuses what it refuses.",

@@ -7,6 +7,7 @@ static vyre_config config_of(uint64_t poll_ns, uint64_t cache_bytes) {
   vyre_config config = {.hooks = ALL_HOOKS, .api_version = VK_API_VERSION_1_3, .poll_ns = poll_ns};
   config.memory_cache_bytes = cache_bytes;
   config.features = UINT64_C(3) << vyre_feature_index("shaderFloat64");
+  if (poll_ns) config.features |= UINT64_C(1) << vyre_feature_index("pipelineExecutableInfo");
   memset(config.device_uuid, 7, sizeof config.device_uuid);
   strcpy(config.extensions[config.extension_count++], VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   return config;

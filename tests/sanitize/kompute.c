@@ -1,5 +1,6 @@
 /* Tensors, algorithms and sequences, as kompute makes them, and transfers of our own. */
 #include "harness.h"
+#include "statistics.h"
 
 bool make_tensor(app *a, tensor *t) {
   VkBufferCreateInfo buffer = {
@@ -82,6 +83,23 @@ static void dispatch_twice(app *a, uint32_t kind, const tensor *bound) {
   vyre_drop_bound(a->face, &other);
 }
 
+/* What the driver tells, all of it or nothing; and what it fails to tell is left out. */
+static void read_statistics(app *a, const vyre_bound *bound) {
+  static const char *const FAILING[] = {NULL, "vkGetPipelineExecutablePropertiesKHR", "vkGetPipelineExecutableStatisticsKHR"};
+  for (uint32_t i = 0; i < 3; i++) {
+    vyre_executable *found;
+    bool captures = a->face->captures_statistics;
+    if (captures) mock_fail(FAILING[i], VK_ERROR_OUT_OF_HOST_MEMORY);
+    uint32_t count = vyre_read_executables(a->face, bound, &found);
+    CHECK(count == (captures && i != 1 ? 2 : 0) && (count != 0) == (found != NULL));
+    if (count) {
+      CHECK(found[0].properties.subgroupSize == 32 && found[0].statistic_count == (i == 2 ? 0 : 3) && !found[1].statistics);
+      CHECK(i == 2 || found[0].statistics[2].value.u64 == 2);
+    }
+    vyre_free_executables(found, count);
+  }
+}
+
 /* One kompute algorithm: an entry's blob goes in, the new one comes out. Refused, it forgets all that it has made. */
 void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   static const char saved[64] = "blob";
@@ -151,6 +169,7 @@ void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
     return;
   }
   thread->watched = false;
+  read_statistics(a, &thread->bound);
   CHECK(thread->bound.pipeline == made && thread->bound.layout == made_layout && thread->bound.set == made_descriptors);
   dispatch_twice(a, kind, bound);
   a->DestroyPipeline(a->device, made, NULL);

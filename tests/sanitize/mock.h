@@ -92,6 +92,7 @@ struct mock_device {
   pthread_t worker;
   mock_job *first, **last;
   bool lost, held, closing;
+  bool captures; /* pipelineExecutableInfo is on */
   uint32_t unfinished; /* jobs; under the lock */
   uint64_t submissions; /* of command buffers */
   atomic_int children;

@@ -85,7 +85,15 @@ static void features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures *out) {
   out->shaderFloat64 = out->shaderInt64 = VK_TRUE;
 }
 
-static void features2(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2 *out) { features(handle, &out->features); }
+static void features2(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2 *out) {
+  features(handle, &out->features);
+  for (VkBaseOutStructure *next = out->pNext; next; next = next->pNext) {
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *told = (VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *)next;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR) {
+      told->pipelineExecutableInfo = VK_TRUE;
+    }
+  }
+}
 
 static void memory_properties(VkPhysicalDevice handle, VkPhysicalDeviceMemoryProperties *out) {
   (void)handle;
@@ -102,11 +110,14 @@ static void memory_properties(VkPhysicalDevice handle, VkPhysicalDeviceMemoryPro
 
 static VkResult create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out) {
-  (void)physical, (void)info, (void)a;
+  (void)physical, (void)a;
   if (refuses) return VK_ERROR_OUT_OF_HOST_MEMORY;
   mock_device *made = mock_make(sizeof *made, NULL);
   made->key = made->queue.key = made;
   made->last = &made->first;
+  for (const VkBaseInStructure *next = info->pNext; next; next = next->pNext) {
+    made->captures |= next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
+  }
   pthread_mutex_init(&made->lock, NULL);
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);

@@ -5,6 +5,7 @@
 
 typedef struct mock_pipeline {
   uint32_t subgroup_size; /* required; 0: none is */
+  bool captured;
 } mock_pipeline;
 
 uint32_t mock_subgroup_size(VkPipeline pipeline) { return ((mock_pipeline *)pipeline)->subgroup_size; }
@@ -79,7 +80,40 @@ static VkResult create_pipelines(
   for (uint32_t i = 0; i < count; i++) {
     mock_pipeline *made = mock_make(sizeof *made, DEVICE(d));
     made->subgroup_size = required_size(&infos[i].stage);
+    made->captured = infos[i].flags & VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
+    CHECK(made->captured == DEVICE(d)->captures, "statistics are captured just where the feature is on");
     out[i] = (VkPipeline)made;
+  }
+  return VK_SUCCESS;
+}
+
+/* Another one is there each second time. */
+static VkResult executables(
+    VkDevice d, const VkPipelineInfoKHR *info, uint32_t *count, VkPipelineExecutablePropertiesKHR *out) {
+  static _Thread_local uint32_t asked;
+  uint32_t room = *count, there = out ? 2 : 1 + ++asked % 2;
+  CHECK(DEVICE(d)->captures && ((mock_pipeline *)info->pipeline)->captured, "a pipeline is asked that was not captured");
+  VkResult failure = mock_failure("vkGetPipelineExecutablePropertiesKHR");
+  if (failure) return failure;
+  *count = out && room < there ? room : there;
+  for (uint32_t i = 0; out && i < *count; i++) {
+    CHECK(out[i].sType == VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR, "properties of another type");
+    out[i].subgroupSize = 32;
+    memset(out[i].name, 'n', sizeof out[i].name);
+  }
+  return *count < there ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+static VkResult statistics(
+    VkDevice d, const VkPipelineExecutableInfoKHR *info, uint32_t *count, VkPipelineExecutableStatisticKHR *out) {
+  CHECK(DEVICE(d)->captures && ((mock_pipeline *)info->pipeline)->captured, "a pipeline is asked that was not captured");
+  VkResult failure = mock_failure("vkGetPipelineExecutableStatisticsKHR");
+  if (failure) return failure;
+  *count = info->executableIndex ? 0 : 3; /* the second has none */
+  for (uint32_t i = 0; out && i < *count; i++) {
+    CHECK(out[i].sType == VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR, "statistics of another type");
+    out[i].format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR;
+    out[i].value.u64 = i;
   }
   return VK_SUCCESS;
 }
@@ -102,6 +136,8 @@ PFN_vkVoidFunction mock_pipeline_proc(const char *name) {
   NAMED(GetPipelineCacheData, cache_data)
   NAMED(CreateComputePipelines, create_pipelines)
   NAMED(DestroyPipeline, destroy_pipeline)
+  NAMED(GetPipelineExecutablePropertiesKHR, executables)
+  NAMED(GetPipelineExecutableStatisticsKHR, statistics)
   NAMED(CreateDescriptorPool, create_descriptor_pool)
   NAMED(DestroyDescriptorPool, destroy_descriptor_pool)
   NAMED(ResetDescriptorPool, reset_descriptor_pool)

@@ -25,6 +25,8 @@ static size_t size_of(int type) {
       return sizeof(VkPhysicalDeviceShaderAtomicFloatFeaturesEXT);
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT:
       return sizeof(VkPhysicalDeviceRobustness2FeaturesEXT);
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
+      return sizeof(VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR);
     case 1000506000:
       return sizeof(vyre_cooperative_matrix_features);
     case 1000483000:

@@ -25,6 +25,7 @@ OF_EXTENSION = {
     "robustBufferAccess2": 1000286000,
     "nullDescriptor": 1000286000,
     "pipelineBinaries": 1000483000,
+    "pipelineExecutableInfo": 1000269000,
     "shaderBFloat16Type": 1000141000,
     "shaderBFloat16DotProduct": 1000141000,
     "shaderBFloat16CooperativeMatrix": 1000141000,

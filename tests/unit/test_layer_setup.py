@@ -75,6 +75,7 @@ EXTENSION_FEATURES = {
     "robustBufferAccess2": "VK_EXT_robustness2",
     "nullDescriptor": "VK_EXT_robustness2",
     "pipelineBinaries": "VK_KHR_pipeline_binary",
+    "pipelineExecutableInfo": "VK_KHR_pipeline_executable_properties",
     "cooperativeMatrixRobustBufferAccess": "VK_KHR_cooperative_matrix",
 }
 

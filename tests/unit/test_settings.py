@@ -30,6 +30,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",
+        "VYRE_PIPELINE_STATISTICS",
         "VYRE_SPIRV_VAL",
         "VYRE_STRICT",
         "VYRE_INTERPRET",

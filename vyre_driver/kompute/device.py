@@ -18,7 +18,7 @@ from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_e
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
-from vyre_driver.vulkan.layer.enable import create_under_layer, layer_config, wanted_features
+from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE, create_under_layer, layer_config, wanted_features
 from vyre_driver.vulkan.version import API_1_1
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class KomputeDevice:
         self.hooks = _hooks()
         is_set = settings.switch(settings.ROBUST_ACCESS)
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
-        self._family = family.index
-        self._pid = os.getpid()
+        self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
+        self._family, self._pid = family.index, os.getpid()
         self._memory = _layer.MemoryCount()
         self.poller = Poller()
         self.never = Deadline(None, physical.name)
@@ -126,7 +126,8 @@ class KomputeDevice:
         if "features" not in self.hooks:
             return ()
         robust = (_ROBUST_ACCESS,) if self._robust and _ROBUST_ACCESS in self.physical.features else ()
-        return (*wanted_features(self.physical), *robust)
+        told = wanted_features(self.physical, (STATISTICS_FEATURE,)) if self._wants_statistics else ()
+        return (*wanted_features(self.physical), *robust, *told)
 
     def _check_features(self) -> None:
         """A safety that was asked for and is not there must not be missed silently."""

@@ -86,7 +86,7 @@ class KernelPipelines:
             lambda native: BoundPipeline(device, replace(source, native=native), pieces, groups),
         )
         self._pipeline_source = replace(source, native=first.native)
-        self._trace = replace(self._trace, reason=first.reason)
+        self._trace = replace(self._trace, reason=first.reason, executables=first.made.facts.executables)
         self._keep_blob(first.made.facts)
         self._untold.append((first.made.pipeline_ns, first.reason))
         self._has_pipeline = True

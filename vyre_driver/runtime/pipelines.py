@@ -59,13 +59,18 @@ class FirstPipeline:
 
 
 class FirstPipelines:
-    """How one driver gets them. ``takes_blobs``: whether the layer can hand compiled code in and out at all."""
+    """How one driver gets them. ``takes_blobs``: whether the layer can hand compiled code in and out at all.
 
-    def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice, *, takes_blobs: bool) -> None:
+    ``is_usual`` is False where pipelines capture statistics, for which a driver may give no blobs, or compile for longer: other
+    drivers on the device are told nothing of that.
+    """
+
+    def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice, *, takes_blobs: bool, is_usual: bool = True) -> None:
         """Set aside what a driver has died on, and remember the rest."""
         self._cache = cache
         self._device = device
         self._takes_blobs = takes_blobs
+        self._is_usual = is_usual
         self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))))
         self._markers = CrashMarkers(cache)
         self._crashed = self._markers.sweep() if takes_blobs else {}
@@ -164,7 +169,7 @@ class FirstPipelines:
             self._refuse_to_compile(key, reason)
         made = make(b"")
         facts = made.facts
-        if facts.created and not facts.shared:
+        if facts.created and not facts.shared and self._is_usual:
             self._flights.learn(len(code), facts.compile_ns, has_blob=facts.blob is not None)
         blob = facts.blob if facts.blob is not None and self.keep(key, code, facts.blob) else b""
         return FirstPipeline(made, blob, reason)

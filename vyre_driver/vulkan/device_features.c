@@ -24,6 +24,7 @@
   X(atomic_float, shaderSharedFloat32AtomicAdd) \
   X(robustness2, robustBufferAccess2) X(robustness2, nullDescriptor) \
   X(pipeline_binary, pipelineBinaries) \
+  X(executables, pipelineExecutableInfo) \
   X(bfloat16, shaderBFloat16Type) X(bfloat16, shaderBFloat16DotProduct) X(bfloat16, shaderBFloat16CooperativeMatrix) \
   X(float8, shaderFloat8) X(float8, shaderFloat8CooperativeMatrix) \
   X(matrix2, cooperativeMatrixWorkgroupScope) X(matrix2, cooperativeMatrixFlexibleDimensions) \
@@ -41,7 +42,8 @@ static const char *const NAMES[] = {FEATURES(NAME)};
 #undef NAME
 
 /* The parts that extensions brought. A feature may only be switched on together with its extension. */
-#define EXTENSION_PARTS(X) X(matrix) X(atomic_float) X(robustness2) X(pipeline_binary) X(bfloat16) X(float8) X(matrix2)
+#define EXTENSION_PARTS(X) \
+  X(matrix) X(atomic_float) X(robustness2) X(pipeline_binary) X(executables) X(bfloat16) X(float8) X(matrix2)
 
 #define PART(part) PART_##part,
 enum { PART_core, PART_v11, PART_v12, PART_v13, EXTENSION_PARTS(PART) PART_COUNT };
@@ -57,6 +59,7 @@ struct vyre_feature_chain {
   VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float;
   VkPhysicalDeviceRobustness2FeaturesEXT robustness2;
   vyre_pipeline_binary_features pipeline_binary;
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
   vyre_bfloat16_features bfloat16;
   vyre_float8_features float8;
   vyre_cooperative_matrix2_features matrix2;
@@ -81,6 +84,7 @@ static void init(vyre_feature_chain *chain) {
   chain->atomic_float.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT;
   chain->robustness2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT;
   chain->pipeline_binary.sType = VYRE_TYPE_PIPELINE_BINARY_FEATURES;
+  chain->executables.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
   chain->bfloat16.sType = VYRE_TYPE_BFLOAT16_FEATURES;
   chain->float8.sType = VYRE_TYPE_FLOAT8_FEATURES;
   chain->matrix2.sType = VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES;

@@ -18,12 +18,24 @@ class Failure(NamedTuple):
     result: int
     bytes: int
 
+class PipelineStatistic(NamedTuple):
+    name: str
+    value: bool | float | None
+    description: str
+
+class PipelineExecutable(NamedTuple):
+    name: str
+    description: str
+    subgroup_size: int
+    statistics: tuple[PipelineStatistic, ...]
+
 class PipelineFacts(NamedTuple):
     created: bool
     shared: bool
     cache_hit: bool | None
     compile_ns: int
     blob: bytes | None
+    executables: tuple[PipelineExecutable, ...] = ()
 
 class LayerConfig:
     def __init__(

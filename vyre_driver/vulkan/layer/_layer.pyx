@@ -165,11 +165,15 @@ class Failure(NamedTuple):
     bytes: int
 
 
+include "statistics.pxi"
+
+
 class PipelineFacts(NamedTuple):
     """What the last pipeline creation of this thread was.
 
     ``cache_hit``: whether the driver found the pipeline in the blob that it was given; None where it does not tell. Drivers
-    say so of their own cache as well: without a blob it is not a hit.
+    say so of their own cache as well: without a blob it is not a hit. ``executables``: what it tells of the code, where the
+    device is open with pipelineExecutableInfo; else, and where it tells nothing, empty.
     """
 
     created: bool
@@ -177,6 +181,7 @@ class PipelineFacts(NamedTuple):
     cache_hit: bool | None
     compile_ns: int
     blob: bytes | None
+    executables: tuple[PipelineExecutable, ...] = ()
 
 
 include "opening.pxi"

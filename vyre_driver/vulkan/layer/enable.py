@@ -83,6 +83,7 @@ _EXTENSION_OF = {
     "robustBufferAccess2": "VK_EXT_robustness2",
     "nullDescriptor": "VK_EXT_robustness2",
     "pipelineBinaries": "VK_KHR_pipeline_binary",
+    "pipelineExecutableInfo": "VK_KHR_pipeline_executable_properties",
     "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
     "shaderBFloat16DotProduct": "VK_KHR_shader_bfloat16",
     "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
@@ -96,17 +97,19 @@ _EXTENSION_OF = {
     "cooperativeMatrixTensorAddressing": "VK_NV_cooperative_matrix2",
     "cooperativeMatrixBlockLoads": "VK_NV_cooperative_matrix2",
 }
+STATISTICS_FEATURE = "pipelineExecutableInfo"
+"""Lets the driver tell of compiled code; the layer captures that of each pipeline where it is on."""
 MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
 """How host and device, and Vulkan and CUDA, see the same memory: switched on where the device has them."""
 _FIRST_LOADER_WITH_ADD_PATH = pack_version(1, 3, 207)
 _DIRECTORY = Path(_layer.__file__).parent
 
 
-def wanted_features(device: PhysicalDevice) -> tuple[str, ...]:
-    """Return those of SHADER_FEATURES that the device has and that can be switched on."""
+def wanted_features(device: PhysicalDevice, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return those of some features, without any of SHADER_FEATURES, that the device has and that can be switched on."""
     return tuple(
         name
-        for name in SHADER_FEATURES
+        for name in (SHADER_FEATURES if names is None else names)
         if name in device.features and (name not in _EXTENSION_OF or _EXTENSION_OF[name] in device.extensions)
     )
 

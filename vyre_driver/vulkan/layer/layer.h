@@ -138,7 +138,7 @@ typedef struct vyre_device_calls {
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(AllocateDescriptorSets) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) \
-  X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
+  X(GetPipelineExecutablePropertiesKHR) X(GetPipelineExecutableStatisticsKHR) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
 #undef X
@@ -181,6 +181,7 @@ struct vyre_device {
   vyre_device_calls vk;
   uint8_t device_uuid[16];
   uint32_t api_version;
+  bool captures_statistics; /* each pipeline, so that the driver tells of its code: pipelineExecutableInfo is on */
   atomic_ullong counters[VYRE_COUNTER_COUNT];
 
   _Atomic(VkQueue) queue;                /* the one that kompute has; NULL before it has asked for it */

@@ -120,6 +120,7 @@ static VkResult compile(
       .pPipelineStageCreationFeedbacks = &stage};
   bool asks = device->api_version >= VK_API_VERSION_1_3 && device->config.api_version >= VK_API_VERSION_1_3;
   if (asks) changed.pNext = &feedback;
+  if (device->captures_statistics) changed.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
   if (required.requiredSubgroupSize) {
     changed.stage.pNext = &required;
     changed.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;

@@ -50,7 +50,8 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     finally:
         free(blob_out)
     hit = facts.cache_hit and blob is not None if facts.feedback else None
-    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken), bound
+    executables = () if device is None or not facts.created else executables_of(device.device, &bound.handles)
+    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken, executables), bound
 
 
 @cython.no_gc_clear

@@ -5,6 +5,7 @@ Below ours stands a layer of the tests, telling.c, as a driver that tells; it en
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from made_layers import build_layer
+from tuned_code import FEW
 
 from vyre_driver import Driver
+from vyre_driver.autotune import AutotuneStore
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.cache.flight import SingleFlight
+from vyre_driver.kernels import KERNELS
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer._layer import PipelineExecutable, PipelineStatistic
 
 if TYPE_CHECKING:
+    from conftest import RunChild
+
     from vyre_driver.runtime.trace import Trace
 
 pytestmark = pytest.mark.device
@@ -128,3 +136,25 @@ def test_how_long_capturing_takes_is_told_to_no_other_driver(monkeypatch: pytest
         with Driver() as driver:
             used(driver)
         assert len(learnt) == count
+
+
+@pytest.mark.usefixtures("_asked", "records_in_memory")
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_tuning_tells_of_the_code_of_each_candidate_that_was_made(isolate: bool) -> None:  # noqa: FBT001 -- the question
+    with Driver(autotune=AutotuneStore()) as driver:
+        result = tune(TunedKernel(driver, KERNELS["saxpy"]), (1000,), budget=FEW, isolate=isolate)
+    made = {one.candidate for one in result.outcomes if one.samples}
+    assert (made > set(), made <= set(result.executables)) == (True, True)
+    assert set(result.executables.values()) == {(TOLD,)}
+
+
+@pytest.mark.usefixtures("_telling")
+def test_the_command_line_tells_it_of_the_best_and_as_json_of_all(run_cli: RunChild, tmp_path: Path) -> None:
+    command = ("tune", "run", "saxpy", "--size", "1000", "--seconds", "2", "--allow-software", "--force")
+    command += ("--file", str(tmp_path / "tuned.toml"))
+    line = "Register Count 18446744073709551615, Stack Size -16, Occupancy 0.75, Spills True, From the Future None, "
+    told = {"Register Count": 2**64 - 1, "Stack Size": -16, "Occupancy": 0.75, "Spills": True, "From the Future": None}
+    texts = [run_cli(*command, env={"VYRE_PIPELINE_STATISTICS": switch}).stdout for switch in "10"]
+    assert [line in text for text in texts] == [True, False]
+    (tuned,) = json.loads(run_cli(*command, "--json", env={"VYRE_PIPELINE_STATISTICS": "1"}).stdout)["tuned"]
+    assert tuned["statistics"][tuned["choice"]] == told | {"x" * 256: 0, "subgroup size": 32}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from vyre_driver.errors import (
     UnsupportedFeature,
 )
 from vyre_driver.kernels import KERNELS
+from vyre_driver.runtime.trace import statistics_by_name
 
 if TYPE_CHECKING:
     import argparse
@@ -163,12 +165,21 @@ def _as_data(result: TuningResult, kernel: TunedKernel) -> dict[str, Any]:
         "timed_runs": result.samples,
         "ties": [str(one) for one in result.ties],
         "candidates": {one.value: sum(row.status is one for row in result.outcomes) for one in Status},
+        "statistics": {
+            str(one): {name: _plain(value) for name, value in statistics_by_name(told).items()}
+            for one, told in result.executables.items()
+        },
         "out": [
             {"choice": str(one.candidate), "why": f"{one.status.value}: {one.detail}"}
             for one in result.outcomes
             if one.status in _OUT
         ],
     }
+
+
+def _plain(value: bool | float | None) -> bool | float | None:  # noqa: FBT001 -- a value of any kind
+    """Return what JSON can hold: it has no infinities and no NaN."""
+    return value if value is None or math.isfinite(value) else None
 
 
 def _rate(amount: int, best: Outcome) -> float:
@@ -195,6 +206,9 @@ def _print(result: dict[str, Any]) -> None:
     total = sum(result["candidates"].values())
     tried = total - result["candidates"][Status.NOT_TRIED.value]
     say(f"{name}: {result['choice']}: {', '.join(facts)} ({tried} of {total} tried in {result['seconds']:.0f} s)")
+    told = result["statistics"].get(result["choice"], {})
+    if told:
+        say(f"  {printable(', '.join(f'{name} {value}' for name, value in told.items()))}")
     for one in result["out"]:
         say(f"  {one['choice']} {printable(one['why'])}")
     sys.stdout.flush()  # the next one takes a while

@@ -12,7 +12,7 @@
 
 #define EXTENSION VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME
 #define FEATURES VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR
-#define MOST 64
+#define MOST 1024
 
 typedef VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR Features;
 
@@ -21,7 +21,7 @@ static VkInstance instance;
 static PFN_vkGetPhysicalDeviceFeatures2 features2_below;
 static PFN_vkEnumerateDeviceExtensionProperties extensions_below;
 static int is_on;
-static VkPipeline captured[MOST]; /* by none and the same again, as the driver has them */
+static VkPipeline captured[MOST]; /* that there are */
 
 static void hold(int rule, const char *breach) {
   if (rule) return;
@@ -39,11 +39,19 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(
   VkResult result = ((PFN_vkCreateComputePipelines)next_device(device, "vkCreateComputePipelines"))(
       device, cache, count, &changed, allocator, out);
   for (int i = 0; captures && result == VK_SUCCESS && i < MOST; i++) {
-    if (captured[i] && captured[i] != *out) continue;
+    if (captured[i]) continue;
     captured[i] = *out;
     break;
   }
   return result;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_pipeline(
+    VkDevice device, VkPipeline pipeline, const VkAllocationCallbacks *allocator) {
+  for (int i = 0; i < MOST; i++) {
+    if (captured[i] == pipeline) captured[i] = VK_NULL_HANDLE;
+  }
+  ((PFN_vkDestroyPipeline)next_device(device, "vkDestroyPipeline"))(device, pipeline, allocator);
 }
 
 static void check_captured(VkPipeline pipeline) {
@@ -163,6 +171,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
   OURS(vkGetDeviceProcAddr, device_proc)
   OURS(vkCreateComputePipelines, create_pipelines)
+  OURS(vkDestroyPipeline, destroy_pipeline)
   if (is_on) {
     OURS(vkGetPipelineExecutablePropertiesKHR, get_properties)
     OURS(vkGetPipelineExecutableStatisticsKHR, get_statistics)

@@ -56,8 +56,8 @@ class _Tried:
         self._bench = Workbench(driver, definition, arrays, parameters, run_timeout=job["run_timeout"])
         self._trials: dict[int, DeviceTrial] = {}
 
-    def do(self, message: Mapping[str, Any]) -> float | None:
-        """Do one step of a trial; returns the nanoseconds of a sample."""
+    def do(self, message: Mapping[str, Any]) -> object:
+        """Do one step of a trial; returns the nanoseconds of a sample, or what is told of the code that was made."""
         number, what = message["trial"], message["do"]
         if what in {"make", "make again"}:
             said = message["candidate"]
@@ -65,7 +65,7 @@ class _Tried:
             trial = self._trials[number] = self._bench.make(candidate)
             if what == "make again":
                 trial.outputs()  # as the first time; and a warm-up
-            return None
+            return trial.executables
         trial = self._trials[number]
         if what == "sample":
             return trial.sample()

@@ -11,13 +11,14 @@ import pickle
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.search.outcomes import Abandoned
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
 from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker
+from vyre_driver.vulkan.layer._layer import PipelineExecutable, PipelineStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,8 +74,8 @@ class IsolatedBench:
         """Make a candidate ready; raises what that fails with in the child, and DispatchFailed 1005 if the child dies of it."""
         self._trials += 1
         trial = IsolatedTrial(self, candidate, self._trials)
-        self.ask(trial, "make", self.budget.make_timeout)
-        return trial
+        told = self.ask(trial, "make", self.budget.make_timeout)
+        return replace(trial, executables=tuple(_executable(*one) for one in told))
 
     def ask(self, trial: IsolatedTrial, what: str, seconds: float, **more: float) -> Any:  # noqa: ANN401 -- what JSON holds
         """Return a child's answer, of another one if it was no other candidate's fault that the first died.
@@ -180,6 +181,8 @@ class IsolatedTrial:
     bench: IsolatedBench
     candidate: Candidate
     number: int
+    executables: tuple[PipelineExecutable, ...] = ()
+    """As ``DeviceTrial.executables``."""
 
     def request(self, what: str) -> dict[str, Any]:
         """Return what is sent to the child."""
@@ -208,6 +211,11 @@ class IsolatedTrial:
     def _long(self) -> float:
         """Seconds for a run, with what has to be made ready and copied."""
         return self.bench.budget.run_timeout + self.bench.budget.make_timeout
+
+
+def _executable(name: str, description: str, subgroup_size: int, statistics: list[Any]) -> PipelineExecutable:
+    """Return what JSON has made lists of."""
+    return PipelineExecutable(name, description, subgroup_size, tuple(PipelineStatistic(*one) for one in statistics))
 
 
 def _not_started(error: BaseException) -> BaseException:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.outcomes import Outcome, Progress, SearchResult
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.store.record import AutotuneRecord
+    from vyre_driver.vulkan.layer._layer import PipelineExecutable
 
 # Bytes that a call moves at most, and its floating-point operations.
 _SOON = 1 << 26, 4_000_000_000
@@ -58,6 +59,9 @@ class TuningResult:
     ``reference`` is the candidate that the others were compared with, None where numpy said what is right; ``samples`` are the
     timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as the times show: of these the
     first in the order of preference is taken, and another tuning may measure that another one is.
+
+    ``executables`` is what the Vulkan driver tells of the code of each candidate that was made, dispatch by dispatch, as
+    ``kernel.trace`` has it; empty without VYRE_PIPELINE_STATISTICS, and where it tells nothing.
     """
 
     kernel: str
@@ -69,6 +73,7 @@ class TuningResult:
     samples: int
     seconds: float
     ties: tuple[Candidate, ...] = ()
+    executables: Mapping[Candidate, tuple[PipelineExecutable, ...]] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
         """Return what was tuned, and the best with its time, as one line."""
@@ -145,7 +150,7 @@ def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
             said = f"{_described(definition, given.size)} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
     _check_agreement(definition, given.size, found)
-    return _kept(kernel, given.size, found, replace=replace)
+    return _kept(kernel, given.size, found, maker.executables, replace=replace)
 
 
 def tune_unasked(kernel: TunedKernel, size: Size | None = None) -> None:
@@ -255,6 +260,8 @@ class _Maker:
     """Whose outputs were taken last."""
     right: list[Candidate] = field(default_factory=list)
     """Those whose outputs agreed, in the order of preference."""
+    executables: dict[Candidate, tuple[PipelineExecutable, ...]] = field(default_factory=dict)
+    """What was told of the code of each that was made, at the size in question where it was made there."""
 
     def make(self, candidate: Candidate) -> _CheckedTrial:
         """Make a candidate ready to be checked."""
@@ -333,7 +340,9 @@ class _CheckedTrial:
     def on(self, bench: Workbench | IsolatedBench) -> DeviceTrial | IsolatedTrial:
         """Return the trial on a bench, made ready when it is first asked for."""
         if bench not in self.trials:
-            self.trials[bench] = bench.make(self.candidate)
+            made = self.trials[bench] = bench.make(self.candidate)
+            if made.executables:
+                self.maker.executables[self.candidate] = made.executables
         return self.trials[bench]
 
 
@@ -354,7 +363,14 @@ def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResu
         )
 
 
-def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool) -> TuningResult:
+def _kept(
+    kernel: TunedKernel,
+    size: Size,
+    found: SearchResult,
+    told: Mapping[Candidate, tuple[PipelineExecutable, ...]],
+    *,
+    replace: bool,
+) -> TuningResult:
     text = size_text(kernel.definition.size_class(size))
     best = found.best
     record = kernel.target.record(best.candidate, best.samples, round(best.median_ns), text)
@@ -362,6 +378,5 @@ def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool
         kernel.driver.tuning.keep(kernel.target, record, replace=replace)
     finally:
         kernel.forget()
-    return TuningResult(
-        kernel.definition.name, size, found.outcomes, best, record, found.reference, found.samples, found.seconds, found.ties
-    )
+    spent = found.samples, found.seconds
+    return TuningResult(kernel.definition.name, size, found.outcomes, best, record, found.reference, *spent, found.ties, told)

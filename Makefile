@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform kernels printed sanitize fuzz foreign vendors wheels rooms clean
+.PHONY: help setup demo test check-all quick stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -73,6 +73,9 @@ foreign: setup  ## download public packages with compute shaders to build/foreig
 
 vendors: setup  ## compile for AMD's devices without one, and test on a device as weak as Vulkan allows
 	.venv/bin/python tests/vendors/run.py
+
+mesa: setup  ## fetch a newer lavapipe, for tests of cooperative matrices: 63 MB of Debian packages, which nothing installs
+	@.venv/bin/python scripts/mesa.py $(ARGS)
 
 wheels:  ## manylinux wheels with kompute in them for every Python found, and their SBOM, in dist (ARGS: scripts/wheels.py --help)
 	$${PYTHON:-python3} scripts/wheels.py $(ARGS)

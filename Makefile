@@ -12,13 +12,19 @@ SIDE_BY_SIDE = -n auto --maxprocesses 8 --dist loadfile --max-worker-restart=0
 SIDE_BY_SIDE += --no-loadscope-reorder
 # Only these are read for the tests that have to be alone: reading all takes as long as running those.
 ALONE = $(shell grep -rl 'mark\.alone' tests --include='test_*.py' --exclude-dir=stress)
+MATRICES = $(shell grep -rl 'mark\.matrices' tests --include='test_*.py' --exclude-dir=stress)
 
-# $(1): what may not be missing, $(2): which tests. First side by side, then those that have to be alone.
+# $(1): what may not be missing, $(2): which tests. First side by side, then those that have to be alone, then those of matrices
+# on the lavapipe of `make mesa`, where it is.
 define run_tests
 @export VYRE_REQUIRE=$${VYRE_REQUIRE-$(1)}; \
 $(PYTEST) $(SIDE_BY_SIDE) --durations 30 -m "not alone $(2)"; side_by_side=$$?; \
 $(PYTEST) -m "alone $(2)" $(ALONE); alone=$$?; \
-exit $$((side_by_side ? side_by_side : alone))
+.venv/bin/python scripts/mesa.py --kept; matrices=$$?; \
+if [ $$matrices = 0 ]; then \
+VYRE_REQUIRE=$$VYRE_REQUIRE,matrices .venv/bin/python-mesa -m pytest -m "matrices $(2)" $(MATRICES); matrices=$$?; \
+elif [ $$matrices = 3 ]; then matrices=0; fi; \
+exit $$((side_by_side ? side_by_side : alone ? alone : matrices))
 endef
 
 help:  ## list the targets
@@ -34,7 +40,7 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
 	$(call run_tests,device$(,)validation$(,)extras,and not packaging and not thorough)
 
-check-all: check  ## check, then run every test but those of `make stress`; before a release run both
+check-all: check mesa  ## check, then run every test but those of `make stress`; before a release run both
 	$(call run_tests,device$(,)packaging$(,)validation$(,)extras,)
 
 quick: check  ## check, then run the tests that need neither a device nor minutes

@@ -7,8 +7,8 @@ without the marker the refusal of CPU devices, which is the default, is what tes
 One cache is shared: Mesa's own of compiled shaders, below ours, lasts for the session, or as long as the folder that
 MESA_SHADER_CACHE_DIR names. A test of what a driver does on its very first pipeline is marked ``cold_mesa`` and starts without.
 
-VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, ``cuda``, or several with commas) makes a missing
-prerequisite a failure instead of a skip.
+VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, ``cuda``, ``matrices``, or several with commas) makes a
+missing prerequisite a failure instead of a skip.
 """
 
 from __future__ import annotations
@@ -110,10 +110,12 @@ def missing(kind: str) -> str | None:
     from vyre_driver.kompute._kp import load_kompute
 
     try:
-        select_device(enumerate_devices(), allow_software=True)
+        device = select_device(enumerate_devices(), allow_software=True)
         load_kompute()
     except VyreError as error:
         return str(error)
+    if kind == "matrices" and not device.has_cooperative_matrices:
+        return f"{device.name} has no cooperative matrices. Fix: make mesa, then run it with .venv/bin/python-mesa."
     return None
 
 
@@ -170,7 +172,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for kind in ("device", "packaging", "validation", "cuda"):
+    for kind in ("device", "packaging", "validation", "cuda", "matrices"):
         if item.get_closest_marker(kind) is not None:
             reason = missing(kind)
             if reason is not None:

@@ -22,7 +22,7 @@ $(PYTEST) $(SIDE_BY_SIDE) --durations 30 -m "not alone $(2)"; side_by_side=$$?; 
 $(PYTEST) -m "alone $(2)" $(ALONE); alone=$$?; \
 .venv/bin/python scripts/mesa.py --kept; matrices=$$?; \
 if [ $$matrices = 0 ]; then \
-VYRE_REQUIRE=$$VYRE_REQUIRE,matrices .venv/bin/python-mesa -m pytest -m "matrices $(2)" $(MATRICES); matrices=$$?; \
+VYRE_REQUIRE=$$VYRE_REQUIRE,matrices .venv/bin/python-mesa -m pytest -n auto --maxprocesses 8 -m "matrices $(2)" $(MATRICES); matrices=$$?; \
 elif [ $$matrices = 3 ]; then matrices=0; fi; \
 exit $$((side_by_side ? side_by_side : alone ? alone : matrices))
 endef

@@ -25,6 +25,7 @@ STAGES = (
     "vulkan",
     "vulkan/layer",
     "spirv",
+    "matrices",
     "ir",
     "identity",
     "telemetry",

@@ -90,11 +90,13 @@ class Decoration(IntEnum):
 class BuiltIn(IntEnum):
     """Variables that the device fills."""
 
+    NUM_WORKGROUPS = 24
     WORKGROUP_ID = 26
     LOCAL_INVOCATION_ID = 27
     GLOBAL_INVOCATION_ID = 28
     LOCAL_INVOCATION_INDEX = 29
     SUBGROUP_SIZE = 36
+    SUBGROUP_ID = 40
     SUBGROUP_LOCAL_INVOCATION_ID = 41
 
 

@@ -1,0 +1,4 @@
+"""Kernels on cooperative matrices (tensor cores), emitted as SPIR-V from a description: no compiler, sizes are plain Python.
+
+``product`` emits matrix products. What a device multiplies is in ``PhysicalDevice.cooperative_matrices``.
+"""

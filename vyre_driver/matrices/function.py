@@ -1,0 +1,265 @@
+"""The one function of a kernel, written instruction by instruction: u32 arithmetic, structured blocks, memory.
+
+A whole number is a Python int where it is known when the kernel is emitted, else a :class:`Word`; what follows from ints alone
+is worked out at once. Drivers find common subexpressions themselves.
+
+Source: SPIR-V 1.6, 2.11 (structured control flow), 3.25 (memory semantics).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from vyre_driver.spirv.builder import instruction
+from vyre_driver.spirv.instructions import (
+    FUNCTION_CONTROL_NONE,
+    GLSL_STD_450,
+    SELECTION_CONTROL_NONE,
+    Glsl,
+    Ins,
+    Scope,
+    Semantics,
+)
+from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, MODE_LOCAL_SIZE, BuiltIn, Decoration, Op, StorageClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.spirv.builder import ModuleBuilder
+
+LOOP_CONTROL_DONT_UNROLL = 2
+_ALL_BITS = 0xFFFF_FFFF
+
+
+class Word:
+    """A u32 that is known when the kernel runs. Operators emit instructions; all are modulo 2**32."""
+
+    __slots__ = ("_function", "id")
+
+    def __init__(self, function: Function, number: int) -> None:
+        """Be the value of this id."""
+        self._function = function
+        self.id = number
+
+    def __add__(self, other: Index) -> Index:
+        """Return the sum."""
+        return self if _is(other, 0) else self._function.word(Ins.IAdd, self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Index) -> Index:
+        """Return the difference."""
+        return self if _is(other, 0) else self._function.word(Ins.ISub, self, other)
+
+    def __rsub__(self, other: int) -> Index:
+        """Return the difference."""
+        return self._function.word(Ins.ISub, other, self)
+
+    def __mul__(self, other: Index) -> Index:
+        """Return the product."""
+        if _is(other, 0):
+            return 0
+        return self if _is(other, 1) else self._function.word(Ins.IMul, self, other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Index) -> Index:
+        """Return the quotient; undefined for 0."""
+        return self if _is(other, 1) else self._function.word(Ins.UDiv, self, other)
+
+    def __rfloordiv__(self, other: int) -> Index:
+        """Return the quotient; undefined for 0."""
+        return self._function.word(Ins.UDiv, other, self)
+
+    def __rmod__(self, other: int) -> Index:
+        """Return the remainder; undefined for 0."""
+        return self._function.word(Ins.UMod, other, self)
+
+    def __mod__(self, other: Index) -> Index:
+        """Return the remainder; undefined for 0."""
+        return 0 if _is(other, 1) else self._function.word(Ins.UMod, self, other)
+
+
+Index: TypeAlias = "int | Word"
+
+
+def _is(other: Index, number: int) -> bool:
+    return isinstance(other, int) and other == number
+
+
+def ceil_div(x: Index, by: int) -> Index:
+    """Return the quotient, rounded up; the sum of both is below 2**32."""
+    return (x + (by - 1)) // by
+
+
+class Function:
+    """The body of ``main``."""
+
+    def __init__(self, module: ModuleBuilder) -> None:
+        """Begin with an empty block."""
+        self.module = module
+        self.void = module.type(Op.TypeVoid)
+        self.bool = module.type(Op.TypeBool)
+        self.u32 = module.type(Op.TypeInt, 32, 0)
+        self._words: list[int] = []
+        self._variables: list[int] = []
+        self._interface: list[int] = []
+        self._inputs: dict[BuiltIn, int] = {}
+        self._first = self._block = module.new_id()
+
+    # Values
+
+    def const(self, number: int) -> int:
+        """Return the id of a u32."""
+        return self.module.constant(Op.Constant, self.u32, number & _ALL_BITS)
+
+    def id_of(self, index: Index) -> int:
+        """Return the id of a whole number."""
+        return self.const(index) if isinstance(index, int) else index.id
+
+    def as_word(self, number: int) -> Word:
+        """Return the u32 of an id."""
+        return Word(self, number)
+
+    def value(self, opcode: int, type_id: int, *operands: int) -> int:
+        """Return the id of an instruction's result."""
+        result = self.module.new_id()
+        self._words += instruction(opcode, type_id, result, *operands)
+        return result
+
+    def effect(self, opcode: int, *operands: int) -> None:
+        """Emit an instruction without a result."""
+        self._words += instruction(opcode, *operands)
+
+    def word(self, opcode: int, *operands: Index) -> Word:
+        """Return the u32 that an instruction makes of whole numbers."""
+        return Word(self, self.value(opcode, self.u32, *map(self.id_of, operands)))
+
+    def least(self, x: Index, y: Index) -> Index:
+        """Return the smaller of two whole numbers."""
+        if isinstance(x, int) and isinstance(y, int):
+            return min(x, y)
+        glsl = self.module.ext_inst_import(GLSL_STD_450)
+        return Word(self, self.value(Ins.ExtInst, self.u32, glsl, Glsl.UMin, self.id_of(x), self.id_of(y)))
+
+    def is_below(self, x: Index, y: Index) -> int:
+        """Return the condition that the first is smaller."""
+        return self.value(Ins.ULessThan, self.bool, self.id_of(x), self.id_of(y))
+
+    def both(self, one: int, other: int) -> int:
+        """Return the condition that two conditions hold."""
+        return self.value(Ins.LogicalAnd, self.bool, one, other)
+
+    def fails(self, condition: int) -> int:
+        """Return the condition that one does not hold."""
+        return self.value(Ins.LogicalNot, self.bool, condition)
+
+    def select(self, type_id: int, condition: int, yes: int, no: int) -> int:
+        """Return one value or the other."""
+        return self.value(Ins.Select, type_id, condition, yes, no)
+
+    # Memory
+
+    def pointer(self, storage: int, type_id: int) -> int:
+        """Return the type of pointers to a type."""
+        return self.module.type(Op.TypePointer, storage, type_id)
+
+    def global_variable(self, storage: int, type_id: int) -> int:
+        """Declare a variable outside the function."""
+        result = self.module.global_variable(self.pointer(storage, type_id), storage)
+        self._interface.append(result)
+        return result
+
+    def shared(self, element: int, count: int) -> int:
+        """Declare an array that a workgroup shares."""
+        return self.global_variable(StorageClass.WORKGROUP, self.module.array_type(Op.TypeArray, element, self.const(count)))
+
+    def variable(self, type_id: int) -> int:
+        """Declare a variable of each invocation."""
+        result = self.module.new_id()
+        self._variables += instruction(
+            Ins.Variable, self.pointer(StorageClass.FUNCTION, type_id), result, StorageClass.FUNCTION
+        )
+        return result
+
+    def built_in(self, number: BuiltIn) -> Word:
+        """Return a u32 that the device gives."""
+        return Word(self, self.load(self.u32, self._input(number, self.u32)))
+
+    def built_in_vector(self, number: BuiltIn) -> tuple[Word, Word, Word]:
+        """Return three u32 that the device gives."""
+        vector = self.module.type(Op.TypeVector, self.u32, 3)
+        loaded = self.load(vector, self._input(number, vector))
+        x, y, z = (Word(self, self.value(Ins.CompositeExtract, self.u32, loaded, axis)) for axis in range(3))
+        return x, y, z
+
+    def _input(self, number: BuiltIn, type_id: int) -> int:
+        if number not in self._inputs:
+            made = self._inputs[number] = self.global_variable(StorageClass.INPUT, type_id)
+            self.module.decorate(made, Decoration.BUILT_IN, number)
+        return self._inputs[number]
+
+    def load(self, type_id: int, pointer: int) -> int:
+        """Return what a pointer refers to."""
+        return self.value(Ins.Load, type_id, pointer)
+
+    def store(self, pointer: int, value: int) -> None:
+        """Write a value."""
+        self.effect(Ins.Store, pointer, value)
+
+    def at(self, storage: int, element: int, base: int, *indices: Index) -> int:
+        """Return a pointer to an element of a variable."""
+        return self.value(Ins.AccessChain, self.pointer(storage, element), base, *map(self.id_of, indices))
+
+    def barrier(self, scope: Scope = Scope.WORKGROUP) -> None:
+        """Wait for all invocations of a scope, which see each other's shared memory from then on."""
+        at = self.const(scope)
+        self.effect(Ins.ControlBarrier, at, at, self.const(Semantics.ACQUIRE_RELEASE | Semantics.WORKGROUP_MEMORY))
+
+    # Blocks
+
+    def _label(self, block: int) -> None:
+        self.effect(Ins.Label, block)
+        self._block = block
+
+    @contextmanager
+    def when(self, condition: int) -> Iterator[None]:
+        """Do what is emitted inside where a condition holds."""
+        yes, merge = self.module.new_id(), self.module.new_id()
+        self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
+        self.effect(Ins.BranchConditional, condition, yes, merge)
+        self._label(yes)
+        yield
+        self.effect(Ins.Branch, merge)
+        self._label(merge)
+
+    @contextmanager
+    def repeat(self, start: Index, stop: Index, step: int) -> Iterator[Word]:
+        """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``, which no step may pass by 2**32."""
+        header, test, body, follow, merge, index, following = (self.module.new_id() for _ in range(7))
+        first, before = self.id_of(start), self._block
+        self.effect(Ins.Branch, header)
+        self._label(header)
+        self._words += instruction(Ins.Phi, self.u32, index, first, before, following, follow)
+        self.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_DONT_UNROLL)
+        self.effect(Ins.Branch, test)
+        self._label(test)
+        self.effect(Ins.BranchConditional, self.is_below(Word(self, index), stop), body, merge)
+        self._label(body)
+        yield Word(self, index)
+        self.effect(Ins.Branch, follow)
+        self._label(follow)
+        self._words += instruction(Ins.IAdd, self.u32, following, index, self.const(step))
+        self.effect(Ins.Branch, header)
+        self._label(merge)
+
+    def finish(self, workgroup: tuple[int, int, int]) -> None:
+        """End the function, and make it the entry point for workgroups of so many invocations along each axis."""
+        module = self.module
+        main, function_type = module.new_id(), module.type(Op.TypeFunction, self.void)
+        module.entry_point(GL_COMPUTE, main, ENTRY_POINT, self._interface)
+        module.execution_mode(main, MODE_LOCAL_SIZE, *workgroup)
+        module.function += instruction(Ins.Function, self.void, main, FUNCTION_CONTROL_NONE, function_type)
+        module.function += instruction(Ins.Label, self._first) + self._variables + self._words
+        module.function += instruction(Ins.Return) + instruction(Ins.FunctionEnd)

@@ -1,0 +1,154 @@
+"""One operand of a product on its way: from its buffer to registers, to shared memory, to fragments.
+
+Source: SPV_KHR_cooperative_matrix (OpCooperativeMatrixLoadKHR), SPIR-V 1.6, 3.26 (memory operands of the Vulkan memory model).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.matrices.description import PHASE, STAGES
+from vyre_driver.matrices.elements import VECTOR_BYTES
+from vyre_driver.matrices.interface import StorageBuffer
+from vyre_driver.spirv.instructions import Ins, Scope
+from vyre_driver.spirv.opcodes import Capability, Decoration, Op, StorageClass
+
+if TYPE_CHECKING:
+    from vyre_driver.matrices.description import Part
+    from vyre_driver.matrices.function import Function, Index
+
+ROW_MAJOR, COLUMN_MAJOR = 0, 1
+_LOAD = 4457
+_WRITTEN, _READ = 0x28, 0x30  # NonPrivatePointer with MakePointerAvailable, with MakePointerVisible
+_WORD_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a step's part begins in a buffer: its first line and element, how many there are of both, and the matrix's layout.
+
+    ``stride`` is from a line to the next one, ``base`` where the matrix begins; both in elements.
+    """
+
+    line: Index
+    element: Index
+    lines: Index
+    elements: Index
+    stride: Index
+    base: Index
+
+
+class Operand:
+    """The parts of one operand."""
+
+    def __init__(  # noqa: PLR0913 -- made in one place
+        self, function: Function, name: str, binding: int, part: Part, invocations: int, layout: int
+    ) -> None:
+        """Declare shared memory for its parts, twice; ``layout`` is that of its fragments there."""
+        self._f = function
+        self.part = part
+        self._invocations = invocations
+        self._layout = layout
+        self._vector = function.module.type(Op.TypeVector, function.u32, VECTOR_BYTES // _WORD_BYTES)
+        self._zeros = function.module.constant(Op.ConstantNull, self._vector)
+        self._buffer = self._declare(name, binding)
+        count = part.lines * part.stride
+        # Two arrays, so that the compiler sees that reading one has nothing to do with writing the other.
+        self._shared = [function.shared(self._vector, count) for _ in range(STAGES)]
+
+    def _declare(self, name: str, binding: int) -> StorageBuffer:
+        return StorageBuffer(self._f, name, binding, self._vector, VECTOR_BYTES, Decoration.NON_WRITABLE)
+
+    def fetch(self, lane: Index, at: Place, *, is_exact: bool) -> list[int]:
+        """Return the vectors that an invocation carries of a part; past the ends of the matrix they are zeros."""
+        found = []
+        for line, vector in self._shares(lane):
+            element = at.element + vector * self.part.element.in_vector
+            place = at.line + line
+            found.append(self._inside(at, place, element) if is_exact else self._guarded(at, place, element))
+        return found
+
+    def _inside(self, at: Place, line: Index, element: Index) -> int:
+        """Return the vector that begins at an element of a line, which is within the matrix."""
+        per = self.part.element.in_vector
+        return self._buffer.load(at.base // per + line * (at.stride // per) + element // per)
+
+    def _guarded(self, at: Place, line: Index, element: Index) -> int:
+        """Return the vector that begins at an element of a line, zeros where that is past the matrix's ends."""
+        f, per = self._f, self.part.element.in_vector
+        is_inside = f.both(f.is_below(line, at.lines), f.is_below(element, at.elements))
+        place = at.base // per + line * (at.stride // per) + element // per
+        safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
+        return f.select(self._vector, is_inside, self._buffer.load(f.as_word(safe)), self._zeros)
+
+    def keep(self, lane: Index, vectors: list[int], stage: int) -> None:
+        """Store in shared memory what ``fetch`` returned."""
+        f = self._f
+        for (line, vector), found in zip(self._shares(lane), vectors, strict=True):
+            pointer = self._pointer(stage, line * self.part.stride + vector)
+            f.effect(Ins.Store, pointer, found, _WRITTEN, f.const(Scope.WORKGROUP))
+
+    def _shares(self, lane: Index) -> list[tuple[Index, Index]]:
+        """Return line and vector of each share of an invocation.
+
+        The invocations that are served at once store lines that lie apart: neighbours would meet in the same banks.
+        """
+        part = self.part
+        together = max(PHASE // part.vectors, 1)
+        shares = []
+        for number in range(part.lines * part.vectors // self._invocations):
+            at = lane + number * self._invocations
+            line = at // part.vectors
+            if together > 1:
+                within = line % PHASE
+                line = line // PHASE * PHASE + within % together * (PHASE // together) + within // together
+            shares.append((line, at % part.vectors))
+        return shares
+
+    def first(self, outer: Index) -> Index:
+        """Return where the rows or columns of the result from ``outer`` on begin in shared memory."""
+        return outer * self.part.stride if self.part.is_deep else outer // self.part.element.in_vector
+
+    def fragment(self, matrix: int, stage: int, first: Index, outer: int, depth: int) -> int:
+        """Return a fragment of a type, ``outer`` rows or columns and ``depth`` products after ``first``."""
+        f, part = self._f, self.part
+        line, element = (outer, depth) if part.is_deep else (depth, outer)
+        pointer = self._pointer(stage, first + (line * part.stride + element // part.element.in_vector))
+        layout, stride = f.const(self._layout), f.const(part.stride)
+        return f.value(_LOAD, matrix, pointer, layout, stride, _READ, f.const(Scope.WORKGROUP))
+
+    def _pointer(self, stage: int, place: Index) -> int:
+        return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared[stage], place)
+
+
+class UnalignedOperand(Operand):
+    """An operand whose lines begin anywhere: its buffer is read element by element."""
+
+    def _declare(self, name: str, binding: int) -> StorageBuffer:
+        element = self.part.element
+        for capability in (*element.stored, Capability.Int16 if element.byte_len == 2 else Capability.Int8):
+            self._f.module.capability(capability)
+        self._bits = self._f.module.type(Op.TypeInt, 8 * element.byte_len, 0)
+        self._no_bits = self._f.module.constant(Op.ConstantNull, self._bits)
+        return StorageBuffer(self._f, name, binding, self._bits, element.byte_len, Decoration.NON_WRITABLE)
+
+    def _inside(self, at: Place, line: Index, element: Index) -> int:
+        return self._guarded(at, line, element)
+
+    def _guarded(self, at: Place, line: Index, element: Index) -> int:
+        f, size = self._f, self.part.element.byte_len
+        is_line = f.is_below(line, at.lines)
+        bits = [self._bits_at(at, line, element + number, is_line) for number in range(VECTOR_BYTES // size)]
+        packed = f.module.type(Op.TypeVector, self._bits, _WORD_BYTES // size)
+        words = []
+        for first in range(0, len(bits), _WORD_BYTES // size):
+            word = f.value(Ins.CompositeConstruct, packed, *bits[first : first + _WORD_BYTES // size])
+            words.append(f.value(Ins.Bitcast, f.u32, word))
+        return f.value(Ins.CompositeConstruct, self._vector, *words)
+
+    def _bits_at(self, at: Place, line: Index, element: Index, is_line: int) -> int:
+        f = self._f
+        is_inside = f.both(is_line, f.is_below(element, at.elements))
+        safe = f.select(f.u32, is_inside, f.id_of(at.base + line * at.stride + element), f.const(0))
+        return f.select(self._bits, is_inside, self._buffer.load(f.as_word(safe)), self._no_bits)

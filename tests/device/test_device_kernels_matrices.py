@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 from columns import candidate_with
+from poisoned import result
 
 from vyre_driver import Driver
 from vyre_driver.autotune.measure.tuned import TunedKernel
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-POISON = b"\x55"
-TAIL = POISON * 2**16
-NANS = b"\xff" * 2**16
 MATMUL_SIZES = (
     *((1, 1, 1), (1, 70, 3), (70, 1, 9), (3, 5, 7), (4, 4, 4), (31, 32, 33), (33, 31, 32), (63, 64, 65), (64, 64, 64)),
     *((65, 63, 64), (127, 129, 65), (129, 132, 8), (200, 300, 100), (5, 260, 17), (1100, 36, 5), (2, 3, 1000)),
@@ -101,28 +98,6 @@ def driver() -> Iterator[Driver]:
     """A driver on the best device; these kernels know nothing of the layer."""
     with Driver() as opened:
         yield opened
-
-
-def result(driver: Driver, definition: KernelDefinition, candidate: Candidate | None, *arrays: NDArray[Any]) -> NDArray[Any]:
-    """What a kernel makes of arrays, in buffers that go on past their ends, where it must find nothing and leave nothing."""
-    kernel = TunedKernel(driver, definition)
-    chosen = candidate or kernel.candidates[0]
-    operands = definition.operands(arrays)
-    plan = definition.plan(definition.call(operands, {}, chosen, kernel.device))
-    made = {**plan.outputs, **plan.temporaries}
-    lengths = {name: math.prod(one.shape) * one.dtype.itemsize for name, one in made.items()}
-    held = {name: (one.tobytes() + NANS, one.dtype) for name, one in zip(definition.inputs, arrays, strict=True)}
-    held |= {name: (POISON * lengths[name] + TAIL, one.dtype) for name, one in made.items()}
-    buffers = {name: driver.buffer(np.frombuffer(raw, dtype)) for name, (raw, dtype) in held.items()}
-    for step in plan.steps:
-        bound = kernel.compiled(step).bind(
-            *(buffers[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants
-        )
-        bound.run()
-    found = {name: buffers[name].read().tobytes() for name in made}
-    assert {name for name, one in found.items() if one[lengths[name] :] != TAIL} == set()
-    ((name, operand),) = plan.outputs.items()
-    return np.frombuffer(found[name][: lengths[name]], operand.dtype).reshape(operand.shape)
 
 
 def distance(definition: KernelDefinition, found: NDArray[Any], expected: NDArray[Any]) -> float:

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import order
 import parts
+import shipped_kernels
 import subgroups
 
 from vyre_driver import Driver, Kernel, SpirvModule
-from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.backends import DispatchConfig
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
-from vyre_driver.kernels import KERNELS
 from vyre_driver.kompute import device as devices
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer
@@ -127,33 +126,6 @@ def shipped_shaders() -> None:
         mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20})
         push = {"left": -2.0, "top": 1.0, "step": 0.1, "width": 16, "height": 16}
         check(np.shape(mandelbrot(push_constants=push, workgroups=(1, 1), out_shapes={"escape": 256})), (256,))
-
-
-def kernels_for_long_arrays() -> None:
-    """Run each with one workgroup and with many, and with arrays that go through copies of four."""
-    with Driver() as driver:
-        for name in ("saxpy", "reduce_sum", "reduce_max", "inclusive_scan", "histogram"):
-            kernel = TunedKernel(driver, KERNELS[name])
-            for count in (3, 50_001):
-                size = (count, 256) if name == "histogram" else (count,)
-                arrays, parameters = kernel.definition.example(size, count)
-                wanted = kernel.definition.expected(*arrays, **parameters)
-                for _ in range(2):
-                    apart = np.abs(np.subtract(kernel(*arrays, **parameters), wanted, dtype=np.float64)).max()
-                    check(bool(apart <= kernel.definition.tolerance(size) * np.abs(wanted).max()), np.True_)
-
-
-def kernels_on_matrices() -> None:
-    """Run each with rows of any length, rows of whole vectors, and rows that two dispatches share."""
-    sizes = {"matmul": [(33, 5, 9), (3, 8, 9)], "transpose": [(5, 7), (4, 8)]}
-    sizes |= {"matmul_f16": sizes["matmul"], "softmax": [(2, columns) for columns in (3, 16, 16385, 16388)]}
-    with Driver() as driver:
-        for name, size in ((name, size) for name, found in sizes.items() for size in found):
-            kernel = TunedKernel(driver, KERNELS[name])
-            arrays, _ = kernel.definition.example(size, 1)
-            wanted = kernel.definition.expected(*arrays)
-            apart = np.abs(np.subtract(kernel(*arrays), wanted, dtype=np.float64)).max()
-            check(bool(apart <= kernel.definition.tolerance(size) * np.abs(wanted).max()), np.True_)
 
 
 def chain_in_a_batch() -> None:
@@ -386,7 +358,7 @@ def copy_both_ways() -> None:
 
 
 def main() -> None:
-    case = (globals() | vars(parts) | vars(order) | vars(subgroups))[sys.argv[1]]
+    case = (globals() | vars(parts) | vars(order) | vars(shipped_kernels) | vars(subgroups))[sys.argv[1]]
     case()
     devices._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
     check(place_of_buffers(), (True, False))

@@ -77,8 +77,8 @@ class Bench:
         self._kernel, self._repeats = kernel, repeats
         arrays, self._parameters = kernel.definition.example(size, 1)
         self._buffers: list[Buffer] = [kernel.driver.buffer(one) for one in arrays]
-        operands = kernel._operands([_operand(one) for one in self._buffers])  # noqa: SLF001 -- to know what it writes
         definition = kernel.definition
+        operands = definition.operands(self._buffers)
         plan = definition.plan(definition.call(operands, self._parameters, kernel.candidates[0], kernel.device))
         self._out = [kernel.driver.empty(one.shape, one.dtype) for one in plan.outputs.values()]
 
@@ -102,12 +102,6 @@ class Bench:
     def close(self) -> None:
         for one in (*self._buffers, *self._out):
             one.close()
-
-
-def _operand(buffer: Buffer) -> Any:
-    from vyre_driver.autotune.measure.definition import Operand
-
-    return Operand(buffer.shape, buffer.dtype)
 
 
 def run_case(driver: Driver, torch: Torch, name: str, size: Size, options: Any) -> tuple[list[Row], dict[str, Any]]:

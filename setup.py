@@ -25,6 +25,15 @@ SHADERS = Path("shaders")
 COMPILED = SHADERS / "compiled.json"
 # Shaders compiled more than once: what is compiled beside SOURCE.spv, and with which macros.
 VARIANTS = {
+    "layernorm": {
+        f"{name}{dtype}{kind}{wide}": [*rms, *halves, *macros, *vectors]
+        for name, rms in (("layernorm", []), ("rmsnorm", ["RMS"]))
+        for dtype, halves in (("", []), ("_f16", ["HALVES"]))
+        for kind in ("", "_subgroups", "_statistics", "_apply")
+        for macros in [[kind[1:].upper()] if kind else []]
+        for wide, vectors in (("", []), ("_wide", ["WIDE"]))
+        if (name, dtype, kind, wide) != ("layernorm", "", "", "")
+    },
     "matmul": {"matmul_wide": ["WIDE"], "matmul_f16": ["HALVES"], "matmul_f16_wide": ["HALVES", "WIDE"]},
     "softmax": {
         "softmax_wide": ["WIDE"],

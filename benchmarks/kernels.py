@@ -37,6 +37,8 @@ LARGE: tuple[tuple[str, Size], ...] = (
     ("histogram", (2**28, 256)),
     ("transpose", (16384, 16384)),
     ("softmax", (2**15, 4096)),
+    *((name, (2**17 // byte_len, 4096, byte_len)) for name in ("layernorm", "rmsnorm") for byte_len in (4, 2)),
+    *(("layernorm", size) for size in ((2**21, 64, 4), (2**13, 16384, 4), (512, 2**18, 4))),
     *(("matmul", (side, side, side)) for side in (1024, 2048, 4096, 8192)),
     *(("matmul_f16", (side, side, side)) for side in (4096,)),
 )

@@ -24,11 +24,26 @@ def matrices(size: tuple[int, ...], dtype: torch.dtype) -> Callable[[], object]:
     return lambda: torch.matmul(a, b, out=out)
 
 
+def normalized(name: str, size: tuple[int, ...]) -> Callable[[], object]:
+    """Return PyTorch's layer_norm or rms_norm, before 2.4 what it would have of that."""
+    rows, columns, byte_len = size
+    dtype = {4: torch.float32, 2: torch.float16}[byte_len]
+    x, weight, bias = (torch.rand(*shape, device="cuda").to(dtype) for shape in ((rows, columns), (columns,), (columns,)))
+    functional = torch.nn.functional
+    if name == "layernorm":
+        return lambda: functional.layer_norm(x, (columns,), weight, bias, 1e-5)
+    if hasattr(functional, "rms_norm"):
+        return lambda: functional.rms_norm(x, (columns,), weight, 1e-6)
+    return lambda: x * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6).to(dtype) * weight
+
+
 def call(name: str, size: tuple[int, ...]) -> Callable[[], object]:
     """Return what does the same as the kernel of that name, on arrays that are there already."""
     torch.backends.cuda.matmul.allow_tf32 = False
     if name.startswith("matmul"):
         return matrices(size, torch.float16 if name == "matmul_f16" else torch.float32)
+    if name in {"layernorm", "rmsnorm"}:
+        return normalized(name, size)
     if name == "histogram":
         values = torch.randint(0, size[1], (size[0],), device="cuda", dtype=torch.int32)
         return lambda: torch.bincount(values, minlength=size[1])

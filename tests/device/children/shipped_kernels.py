@@ -31,6 +31,8 @@ def kernels_on_matrices() -> None:
     """Run each with rows of any length, rows of whole vectors, and rows that two dispatches share."""
     sizes: dict[str, list[tuple[int, ...]]] = {"matmul": [(33, 5, 9), (3, 8, 9)], "transpose": [(5, 7), (4, 8)]}
     sizes |= {"matmul_f16": sizes["matmul"], "softmax": [(2, columns) for columns in (3, 16, 16385, 16388)]}
+    norms: list[tuple[int, ...]] = [(2, columns, byte_len) for columns in (3, 16, 16385, 16392) for byte_len in (4, 2)]
+    sizes |= {"layernorm": norms, "rmsnorm": norms}
     with Driver() as driver:
         for name, found in sizes.items():
             kernel = TunedKernel(driver, KERNELS[name])

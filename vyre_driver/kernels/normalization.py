@@ -6,8 +6,7 @@ each part comes to, a second puts these together and writes.
 
 A variance is of the differences from the mean, never a mean of squares less the mean's. An invocation takes both of its own
 numbers, less the row's first one, and those of two are put together by the difference of their means: a row of numbers that are
-near each other and far from 0 loses nothing. Source: Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
-computing sample variances" (1979).
+near each other and far from 0 loses nothing. Source: the pairwise updating formulae for variances (1979).
 """
 
 from __future__ import annotations

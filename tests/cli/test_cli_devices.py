@@ -178,5 +178,12 @@ def test_devices_opens_none_and_makes_no_file(run_cli: RunChild, work: Path) -> 
 )
 def test_the_most_subgroups_are_told_where_they_are_fewer_than_the_invocations_allow(most: int, said: str) -> None:
     offered = SubgroupSizeControl(min_size=8, max_size=8, max_compute_workgroup_subgroups=most, required_size_stages=0x20)
-    one = device(subgroup_size=8, subgroup_size_control=offered, compute_units=0, cooperative_matrices=(), queue_families=())
+    one = device(
+        subgroup_size=8,
+        subgroup_size_control=offered,
+        compute_units=0,
+        cooperative_matrices=(),
+        flexible_matrices=(),
+        queue_families=(),
+    )
     assert ", ".join(verb._compute_facts(one)) == "subgroups of 8" + said  # noqa: SLF001 -- what a line says

@@ -63,9 +63,7 @@ def test_a_product_of_whole_vectors_is_numpys(
     check(opened, drawn(description, size))
 
 
-@pytest.mark.parametrize(
-    "split", [pytest.param((1, 1), marks=thorough), pytest.param((2, 1), marks=thorough), (1, 2), (2, 2)], ids=str
-)
+@pytest.mark.parametrize("split", [*(pytest.param(one, marks=thorough) for one in ((1, 1), (1, 2), (2, 1))), (2, 2)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_subgroups_share_a_tile_and_exact_kernels_need_no_edges(
     opened: Driver, layout: tuple[bool, bool], split: tuple[int, int]

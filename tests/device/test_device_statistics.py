@@ -139,7 +139,8 @@ def test_how_long_capturing_takes_is_told_to_no_other_driver(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("_asked", "records_in_memory")
-@pytest.mark.parametrize("isolate", [pytest.param(False, marks=pytest.mark.thorough), True])
+@pytest.mark.thorough
+@pytest.mark.parametrize("isolate", [False, True])
 def test_a_tuning_tells_of_the_code_of_each_candidate_that_was_made(isolate: bool) -> None:  # noqa: FBT001 -- the question
     with Driver(autotune=AutotuneStore()) as driver:
         result = tune(TunedKernel(driver, KERNELS["saxpy"]), (1000,), budget=FEW, isolate=isolate)

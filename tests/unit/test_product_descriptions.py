@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vyre_driver.errors import InvalidInput
 from vyre_driver.matrices.description import ProductDescription, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
 from vyre_driver.matrices.product import product_module
@@ -54,8 +55,10 @@ def tiled(
 def test_what_cannot_be_cut_so_is_told(description: ProductDescription, problem: str | None) -> None:
     assert description.problem() == problem
     if problem is not None:
-        with pytest.raises(ValueError, match=problem):
+        with pytest.raises(InvalidInput) as caught:
             product_module(description)
+        fix = "Fix: choose a tile, a split and a fragment that divide each other."
+        assert str(caught.value) == f"there is no such product: {problem}. {fix}"
 
 
 def complaint(code: bytes) -> str:

@@ -200,9 +200,9 @@ class Function:
             self.module.decorate(made, Decoration.BUILT_IN, number)
         return self._inputs[number]
 
-    def load(self, type_id: int, pointer: int) -> int:
-        """Return what a pointer refers to."""
-        return self.value(Ins.Load, type_id, pointer)
+    def load(self, type_id: int, pointer: int, *memory: int) -> int:
+        """Return what a pointer refers to; ``memory`` are memory operands, none of what no other invocation writes."""
+        return self.value(Ins.Load, type_id, pointer, *memory)
 
     def store(self, pointer: int, value: int) -> None:
         """Write a value."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROW_MAJOR, COLUMN_MAJOR = 0, 1
 _LOAD = 4457
-_WRITTEN, _READ = 0x28, 0x30  # NonPrivatePointer with MakePointerAvailable, with MakePointerVisible
+WRITTEN, READ = 0x28, 0x30  # NonPrivatePointer with MakePointerAvailable, with MakePointerVisible
 _WORD_BYTES = 4
 
 
@@ -87,7 +87,7 @@ class Operand:
         f = self._f
         for (line, vector), found in zip(self._shares(lane), vectors, strict=True):
             pointer = self._pointer(stage, line * self.part.stride + vector)
-            f.effect(Ins.Store, pointer, found, _WRITTEN, f.const(Scope.WORKGROUP))
+            f.effect(Ins.Store, pointer, found, WRITTEN, f.const(Scope.WORKGROUP))
 
     def _shares(self, lane: Index) -> list[tuple[Index, Index]]:
         """Return line and vector of each share of an invocation.
@@ -116,7 +116,7 @@ class Operand:
         line, element = (outer, depth) if part.is_deep else (depth, outer)
         pointer = self._pointer(stage, first + (line * part.stride + element // part.element.in_vector))
         layout, stride = f.const(self._layout), f.const(part.stride)
-        return f.value(_LOAD, matrix, pointer, layout, stride, _READ, f.const(Scope.WORKGROUP))
+        return f.value(_LOAD, matrix, pointer, layout, stride, READ, f.const(Scope.WORKGROUP))
 
     def _pointer(self, stage: int, place: Index) -> int:
         return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared[stage], place)

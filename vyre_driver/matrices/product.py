@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.errors import InvalidInput
 from vyre_driver.matrices.description import STAGES
 from vyre_driver.matrices.function import Function, ceil_div
 from vyre_driver.matrices.interface import StorageBuffer, push_constants
-from vyre_driver.matrices.operand import COLUMN_MAJOR, ROW_MAJOR, Operand, Place, UnalignedOperand
+from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN, Operand, Place, UnalignedOperand
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import Ins, Scope
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration, Op, StorageClass
@@ -39,12 +40,14 @@ def product_module(description: ProductDescription) -> bytes:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         If there is no such kernel: ``description.problem()``.
     """
     problem = description.problem()
     if problem is not None:
-        raise ValueError(problem)
+        raise InvalidInput(
+            f"there is no such product: {problem}", fix="choose a tile, a split and a fragment that divide each other"
+        )
     return _Product(description).build()
 
 
@@ -204,11 +207,12 @@ class _Product:
         assert self._edge is not None  # noqa: S101 -- exact kernels have no edges
         first = f.built_in(BuiltIn.SUBGROUP_ID) * (rows * columns)
         at = f.at(StorageClass.WORKGROUP, self._out, self._edge, first)
-        f.effect(_STORE, at, found, f.const(ROW_MAJOR), f.const(columns), 0)
+        f.effect(_STORE, at, found, f.const(ROW_MAJOR), f.const(columns), WRITTEN, f.const(Scope.SUBGROUP))
         f.barrier(Scope.SUBGROUP)
         with f.repeat(f.built_in(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID), rows * columns, self._d.tiling.subgroup_size) as one:
             y, x = row + one // columns, column + one % columns
             with f.when(f.both(f.is_below(y, self._pushed["m"]), f.is_below(x, self._pushed["n"]))):
-                value = f.load(self._out, f.at(StorageClass.WORKGROUP, self._out, self._edge, first + one))
+                place = f.at(StorageClass.WORKGROUP, self._out, self._edge, first + one)
+                value = f.load(self._out, place, READ, f.const(Scope.SUBGROUP))
                 f.store(self._c.at(self._place(tile, y, x)), value)
         f.barrier(Scope.SUBGROUP)

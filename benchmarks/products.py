@@ -1,7 +1,7 @@
 """Products on tensor cores, as ``vyre_driver.matrices`` emits them, beside PyTorch: device time, back to back, clocks warm.
 
 Run as ``python -m benchmarks.products --json``. Of each type and size every tiling is timed; what comes out is held against
-float64 first, eight rows of it. PyTorch gives its results in the operands' type, ours are in the type that is told.
+float64 first, eight rows of it. PyTorch gives its results in the operands' type, ours in the type that the row names.
 """
 
 from __future__ import annotations

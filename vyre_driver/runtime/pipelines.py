@@ -62,7 +62,7 @@ class FirstPipelines:
     """How one driver gets them. ``takes_blobs``: whether the layer can hand compiled code in and out at all.
 
     ``is_usual`` is False where pipelines capture statistics, for which a driver may give no blobs, or compile for longer: other
-    drivers on the device are told nothing of that.
+    drivers on the device learn nothing of that.
     """
 
     def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice, *, takes_blobs: bool, is_usual: bool = True) -> None:

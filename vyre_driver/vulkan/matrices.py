@@ -32,12 +32,8 @@ _SCOPES = {1: "device", 2: "workgroup", 3: "subgroup", 5: "queue family"}
 
 
 @dataclass(frozen=True, slots=True)
-class CooperativeMatrixShape:
-    """``result`` (m x n) = ``a`` (m x k) times ``b`` (k x n) plus ``c`` (m x n), computed together by all of ``scope``.
-
-    ``a`` to ``result`` name component types (``float16``, ``sint8``, ...), ``scope`` is ``subgroup``, ``workgroup``, ``device``
-    or ``queue family``; a number that this package does not know is named by itself.
-    """
+class _MatrixShape:
+    """Sizes and types of matrices that are multiplied."""
 
     m: int
     n: int
@@ -49,10 +45,6 @@ class CooperativeMatrixShape:
     saturating: bool
     scope: str
 
-    def __str__(self) -> str:
-        """Return for example ``16x16x16 float16 x float16 + float32 -> float32 (subgroup)``."""
-        return _shown(self, "")
-
     @property
     def sizes(self) -> tuple[int, int, int]:
         """``m``, ``n`` and ``k``."""
@@ -62,6 +54,19 @@ class CooperativeMatrixShape:
     def types(self) -> tuple[str, str, str, str]:
         """The component types of ``a``, ``b``, ``c`` and ``result``."""
         return self.a, self.b, self.c, self.result
+
+
+@dataclass(frozen=True, slots=True)
+class CooperativeMatrixShape(_MatrixShape):
+    """``result`` (m x n) = ``a`` (m x k) times ``b`` (k x n) plus ``c`` (m x n), computed together by all of ``scope``.
+
+    ``a`` to ``result`` name component types (``float16``, ``sint8``, ...), ``scope`` is ``subgroup``, ``workgroup``, ``device``
+    or ``queue family``; a number that this package does not know is named by itself.
+    """
+
+    def __str__(self) -> str:
+        """Return for example ``16x16x16 float16 x float16 + float32 -> float32 (subgroup)``."""
+        return _shown(self, "")
 
     @classmethod
     def from_vulkan(cls, members: tuple[int, ...]) -> CooperativeMatrixShape:
@@ -71,36 +76,17 @@ class CooperativeMatrixShape:
 
 
 @dataclass(frozen=True, slots=True)
-class FlexibleMatrixShape:
+class FlexibleMatrixShape(_MatrixShape):
     """Matrices of every size that is a multiple of ``m``, ``n`` and ``k``, as :class:`CooperativeMatrixShape` has them.
 
     ``workgroup_invocations`` is how many invocations a workgroup has where the scope is ``workgroup``.
     """
 
-    m: int
-    n: int
-    k: int
-    a: str
-    b: str
-    c: str
-    result: str
-    saturating: bool
-    scope: str
     workgroup_invocations: int
 
     def __str__(self) -> str:
         """Return for example ``multiples of 16x16x16 float16 x float16 + float32 -> float32 (workgroup of 128)``."""
         return f"multiples of {_shown(self, f' of {self.workgroup_invocations}' if self.scope == 'workgroup' else '')}"
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """``m``, ``n`` and ``k``."""
-        return self.m, self.n, self.k
-
-    @property
-    def types(self) -> tuple[str, str, str, str]:
-        """The component types of ``a``, ``b``, ``c`` and ``result``."""
-        return self.a, self.b, self.c, self.result
 
     @classmethod
     def from_vulkan(cls, members: tuple[int, ...]) -> FlexibleMatrixShape:
@@ -127,7 +113,7 @@ def scope_name(number: int) -> str:
     return _SCOPES.get(number, f"scope {number}")
 
 
-def _shown(shape: CooperativeMatrixShape | FlexibleMatrixShape, invocations: str) -> str:
+def _shown(shape: _MatrixShape, invocations: str) -> str:
     sizes, saturating = "x".join(map(str, shape.sizes)), ", saturating" if shape.saturating else ""
     return f"{sizes} {shape.a} x {shape.b} + {shape.c} -> {shape.result} ({shape.scope}{invocations}{saturating})"
 

@@ -57,7 +57,7 @@ class _Tried:
         self._trials: dict[int, DeviceTrial] = {}
 
     def do(self, message: Mapping[str, Any]) -> object:
-        """Do one step of a trial; returns the nanoseconds of a sample, or what is told of the code that was made."""
+        """Do one step of a trial; returns the nanoseconds of a sample, or the statistics of the code."""
         number, what = message["trial"], message["do"]
         if what in {"make", "make again"}:
             said = message["candidate"]

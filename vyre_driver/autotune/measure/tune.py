@@ -261,7 +261,7 @@ class _Maker:
     right: list[Candidate] = field(default_factory=list)
     """Those whose outputs agreed, in the order of preference."""
     executables: dict[Candidate, tuple[PipelineExecutable, ...]] = field(default_factory=dict)
-    """What was told of the code of each that was made, at the size in question where it was made there."""
+    """The driver's statistics of each that was compiled, at the size in question where it was compiled there."""
 
     def make(self, candidate: Candidate) -> _CheckedTrial:
         """Make a candidate ready to be checked."""

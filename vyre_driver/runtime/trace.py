@@ -47,7 +47,7 @@ class Trace:
 
 
 def statistics_by_name(executables: Sequence[PipelineExecutable]) -> dict[str, bool | float | None]:
-    """Return the statistics of compiled code and its subgroups' size by name; of several with the executable's name in front."""
+    """Return the statistics of compiled code and its subgroups' size by name; of several under the name of each."""
     found: dict[str, bool | float | None] = {}
     for place, one in enumerate(executables):
         front = f"{place} {one.name}: " if len(executables) > 1 else ""

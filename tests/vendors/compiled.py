@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 Work = tuple[str, "Callable[[], list[Kernel]]"]
 EMPTY_CACHE = 32  # bytes: the header of VkPipelineCacheHeaderVersionOne
+_WHOLE = ("linear_int4", "linear_int8")  # of whole groups alone
 _OTHER_TYPES = {"reduce_sum": ("u4", "i4"), "reduce_max": ("u4", "i4"), "inclusive_scan": ("u4",), "transpose": ("f4", "i4")}
 
 
@@ -72,12 +73,12 @@ def _compile_plans(kernel: TunedKernel, candidate: Any) -> list[Kernel]:  # noqa
 
 
 def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) -> Iterator[Plan]:  # noqa: ANN401 -- a Candidate
-    """The plans of the smallest size, of an odd one near it, and of other types."""
+    """The plans of the smallest size, of an odd one near it where that is one, and of other types."""
     arrays, parameters = definition.example(definition.sizes[0], 0)
     whole = [(one.shape, one.dtype) for one in arrays]
     odd = [(tuple(count - 1 for count in shape), dtype) for shape, dtype in whole]
     others = [[(shape, np.dtype(kind)) for shape, _ in whole] for kind in _OTHER_TYPES.get(definition.name, ())]
-    for form in (whole, odd, *others):
+    for form in (whole, *([] if definition.name in _WHOLE else [odd]), *others):
         operands = {name: Operand(*one) for name, one in zip(definition.inputs, form, strict=True)}
         yield definition.plan(definition.call(operands, parameters, candidate, kernel.device))
 

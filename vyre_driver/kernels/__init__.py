@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.histogram import Histogram
+from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
+from vyre_driver.kernels.quantized import quantized_int4, quantized_int8
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
 from vyre_driver.kernels.scan import InclusiveScan
@@ -28,8 +30,12 @@ __all__ = [
     "histogram",
     "inclusive_scan",
     "layernorm",
+    "linear_int4",
+    "linear_int8",
     "matmul",
     "matmul_f16",
+    "quantized_int4",
+    "quantized_int8",
     "reduce_max",
     "reduce_sum",
     "rmsnorm",
@@ -52,6 +58,8 @@ KERNELS: dict[str, KernelDefinition] = {
         RMSNORM,
         MATMUL,
         MATMUL_F16,
+        LINEAR_INT4,
+        LINEAR_INT8,
     )
 }
 
@@ -122,3 +130,29 @@ def matmul_f16(driver: Driver) -> TunedKernel:
         If the device is open without ``storageBuffer16BitAccess``.
     """
     return TunedKernel(driver, KERNELS["matmul_f16"])
+
+
+def linear_int4(driver: Driver) -> TunedKernel:
+    """Return ``(x, weight, scales) -> y``, ``x @ w.T`` with weights of 4 bits, ``(nibble - 8) * scale``.
+
+    ``x`` is (batch, k) and ``y`` (batch, n), float16 or float32; ``weight`` is (n, k / 2) uint8, of each pair the first in the
+    lower half of a byte; ``scales`` are (n, k / group) float16, for groups of a multiple of 32 that divides k. Sums are
+    float32. ``quantized_int4`` makes weights and scales of floats.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the device is open without ``storageBuffer16BitAccess``.
+    """
+    return TunedKernel(driver, KERNELS["linear_int4"])
+
+
+def linear_int8(driver: Driver) -> TunedKernel:
+    """Return ``(x, weight, scales) -> y``, as ``linear_int4``, with weights of 8 bits: ``weight`` is (n, k) int8.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the device is open without ``storageBuffer16BitAccess``.
+    """
+    return TunedKernel(driver, KERNELS["linear_int8"])

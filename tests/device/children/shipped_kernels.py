@@ -33,6 +33,8 @@ def kernels_on_matrices() -> None:
     sizes |= {"matmul_f16": sizes["matmul"], "softmax": [(2, columns) for columns in (3, 16, 16385, 16388)]}
     norms: list[tuple[int, ...]] = [(2, columns, byte_len) for columns in (3, 16, 16385, 16392) for byte_len in (4, 2)]
     sizes |= {"layernorm": norms, "rmsnorm": norms}
+    linear: list[tuple[int, ...]] = [(batch, 9, 96, 32, byte_len) for batch in (1, 5) for byte_len in (2, 4)]
+    sizes |= {"linear_int4": linear, "linear_int8": linear}
     with Driver() as driver:
         for name, found in sizes.items():
             kernel = TunedKernel(driver, KERNELS[name])

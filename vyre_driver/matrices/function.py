@@ -15,6 +15,7 @@ from vyre_driver.spirv.builder import instruction
 from vyre_driver.spirv.instructions import (
     FUNCTION_CONTROL_NONE,
     GLSL_STD_450,
+    LOOP_CONTROL_UNROLL,
     SELECTION_CONTROL_NONE,
     Glsl,
     Ins,
@@ -235,14 +236,18 @@ class Function:
         self._label(merge)
 
     @contextmanager
-    def repeat(self, start: Index, stop: Index, step: int) -> Iterator[Word]:
-        """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``, which no step may pass by 2**32."""
+    def repeat(self, start: Index, stop: Index, step: int, *, is_unrolled: bool = False) -> Iterator[Word]:
+        """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``, which no step may pass by 2**32.
+
+        The driver is asked not to unroll the loop, or to do so where ``is_unrolled``.
+        """
         header, test, body, follow, merge, index, following = (self.module.new_id() for _ in range(7))
         first, before = self.id_of(start), self._block
         self.effect(Ins.Branch, header)
         self._label(header)
         self._words += instruction(Ins.Phi, self.u32, index, first, before, following, follow)
-        self.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_DONT_UNROLL)
+        control = LOOP_CONTROL_UNROLL if is_unrolled else LOOP_CONTROL_DONT_UNROLL
+        self.effect(Ins.LoopMerge, merge, follow, control)
         self.effect(Ins.Branch, test)
         self._label(test)
         self.effect(Ins.BranchConditional, self.is_below(Word(self, index), stop), body, merge)

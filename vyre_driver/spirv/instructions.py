@@ -102,6 +102,8 @@ class Ins:
     BranchConditional = 250
     Return = 253
     Unreachable = 255
+    GroupNonUniformAll = 334
+    GroupNonUniformAny = 335
     GroupNonUniformBallot = 339
     GroupNonUniformBallotBitExtract = 341
     GroupNonUniformShuffle = 345

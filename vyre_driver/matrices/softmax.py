@@ -1,0 +1,243 @@
+"""Softmax of the rows of scores as they come, a step of keys at a time, in float32.
+
+Weights are exp2(score - reference). The reference of a row is its largest score when that was last looked up; all sums so far
+are scaled when it changes. Weights up to 2**SLACK are as good as those up to 1, so it changes only where a score has passed
+it by more, which is rare. The largest score of a row, and the sum of its weights, are kept for each column of a fragment, and
+put together in shared memory when they are wanted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from vyre_driver.matrices.attention_description import IN_VECTOR
+from vyre_driver.matrices.elements import F32
+from vyre_driver.matrices.fragments import USE_SUM
+from vyre_driver.matrices.lines import vector_type
+from vyre_driver.matrices.operand import READ, WRITTEN
+from vyre_driver.spirv.instructions import Glsl, Ins, Scope
+from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.matrices.attention_description import AttentionDescription
+    from vyre_driver.matrices.fragments import Floats, Fragments
+    from vyre_driver.matrices.function import Function, Index, Word
+
+SLACK = 8.0
+"""How far, in powers of two, a score may pass its row's reference: weights stay below 256, float16 holds 65504."""
+_NOTHING_YET = 3e38  # minus the reference of a row that has seen no key; finite, so that differences from it are
+_NUMBERS_ROW = 2  # numbers that are kept of a row: minus its reference, and a factor
+
+
+class Scratch:
+    """Shared memory of each subgroup's own, in vectors: fragments, then minus the references of rows, then factors of rows."""
+
+    def __init__(self, function: Function, description: AttentionDescription) -> None:
+        """Declare it, and fill in the numbers from 0 on, which every subgroup reads; a barrier has to follow."""
+        self._f, self._d = function, description
+        self._vector = vector_type(function)
+        count = description.tiling.subgroups * description.scratch_vectors
+        self._shared = function.shared(self._vector, count + description.iota_vectors)
+        self._iota = count
+        self._first = function.built_in(BuiltIn.SUBGROUP_ID) * description.scratch_vectors
+        self._rows = self._first + (description.scratch_vectors - _NUMBERS_ROW * description.tiling.rows // IN_VECTOR)
+
+    def fill(self, lane: Word) -> None:
+        """Fill in the numbers from 0 on, which every subgroup reads; a barrier has to follow."""
+        f, floats = self._f, F32.declared(self._f.module)
+        with f.when(f.is_below(lane, self._d.iota_vectors * IN_VECTOR)):
+            number = f.value(Ins.Bitcast, f.u32, f.value(Ins.ConvertUToF, floats, lane.id))
+            f.effect(Ins.Store, self._word(self._iota + lane // IN_VECTOR, lane % IN_VECTOR), number, *self._shared_by(WRITTEN))
+
+    @property
+    def iota(self) -> int:
+        """A pointer to the numbers from 0 on."""
+        return self.at(self._iota, is_own=False)
+
+    def at(self, vector: Index, *, is_own: bool = True) -> int:
+        """Return a pointer to a vector of what is the subgroup's own."""
+        place = self._first + vector if is_own else vector
+        return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared, place)
+
+    def numbers(self, row: int, *, is_factor: bool) -> int:
+        """Return a pointer to the numbers of rows from a row on, which is a multiple of 4."""
+        place = self._rows + ((self._d.tiling.rows if is_factor else 0) + row) // IN_VECTOR
+        return self.at(place, is_own=False)
+
+    def load(self, vector: Index) -> list[int]:
+        """Return the bits of a vector that others of the subgroup have stored."""
+        f = self._f
+        found = f.load(self._vector, self.at(vector), *self._shared_by(READ))
+        return [f.value(Ins.CompositeExtract, f.u32, found, one) for one in range(IN_VECTOR)]
+
+    def load_number(self, row: Word, *, is_factor: bool) -> int:
+        """Return the bits of a row's number."""
+        return self._f.load(self._f.u32, self._number(row, is_factor=is_factor), *self._shared_by(READ))
+
+    def store_number(self, row: Word, bits: int, *, is_factor: bool) -> None:
+        """Store the bits of a row's number."""
+        self._f.effect(Ins.Store, self._number(row, is_factor=is_factor), bits, *self._shared_by(WRITTEN))
+
+    def _number(self, row: Word, *, is_factor: bool) -> int:
+        place = row + (self._d.tiling.rows if is_factor else 0)
+        return self._word(self._rows + place // IN_VECTOR, place % IN_VECTOR)
+
+    def _word(self, vector: Index, word: Index) -> int:
+        return self._f.at(StorageClass.WORKGROUP, self._f.u32, self._shared, vector, word)
+
+    def _shared_by(self, memory: int) -> tuple[int, int]:
+        return memory, self._f.const(Scope.WORKGROUP)
+
+    def barrier(self) -> None:
+        """Wait for the others of the subgroup."""
+        self._f.barrier(Scope.SUBGROUP)
+
+
+class Softmax:
+    """The softmax of the rows of a subgroup; ``scores`` and ``results`` are variables, lists of rows of fragments."""
+
+    def __init__(  # noqa: PLR0913 -- made in one place
+        self,
+        function: Function,
+        fragments: Fragments,
+        floats: Floats,
+        description: AttentionDescription,
+        scratch: Scratch,
+        scale: int,
+    ) -> None:
+        """Declare what is kept; ``scale`` is that of scores, times the logarithm of e to base 2 already."""
+        self._f, self._fragments, self._floats, self._d, self._scratch = function, fragments, floats, description, scratch
+        function.module.capability(Capability.GroupNonUniformVote)
+        self._m, self._n, _ = description.tiling.fragment
+        self.kind = fragments.kind(F32, self._m, self._n, USE_SUM)
+        self._lane = function.built_in(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID)
+        self._scale = scale
+        down = range(description.tiling.rows // self._m)
+        self._down = down
+        self._minus = [function.variable(self.kind.id) for _ in down]
+        self._totals = [function.variable(self.kind.id) for _ in down]
+        self._tops = [function.variable(self.kind.id) for _ in down]
+        self._is_over = function.variable(function.bool)
+
+    def begin(self) -> None:
+        """Begin without any key."""
+        f, nothing = self._f, self._floats.const(_NOTHING_YET)
+        for minus, total in zip(self._minus, self._totals, strict=True):
+            f.store(minus, f.value(Ins.CompositeConstruct, self.kind.id, nothing))
+            f.store(total, f.module.constant(Op.ConstantNull, self.kind.id))
+        self._for_rows(lambda row: self._scratch.store_number(row, self._floats.bits(nothing), is_factor=False))
+        self._scratch.barrier()
+
+    def _for_rows(self, what: Callable[[Word], None]) -> None:
+        """Emit something for each row of the subgroup, each done by one invocation."""
+        with self._f.repeat(self._lane, self._d.tiling.rows, self._d.tiling.subgroup_size) as row:
+            what(row)
+
+    def mask(self, scores: list[list[int]], within: int, visible: int | None) -> None:
+        """Hide scores of keys that are not there, and of those that a row does not see.
+
+        The first score is of key ``within`` from the end on, in float32: columns below that are keys. ``visible`` is how
+        many columns the first row sees; each row sees one more than the row before. None: all.
+        """
+        f, floats, fragments = self._f, self._floats, self._fragments
+        columns, rows = f.variable(self.kind.id), f.variable(self.kind.id)
+        f.store(columns, fragments.of_columns(self.kind, self._scratch.iota))
+        f.store(rows, fragments.of_rows(self.kind, self._scratch.iota))
+        hidden = floats.const(-math.inf)
+        with fragments.elements(self.kind) as e:
+            column, row = (fragments.element(self.kind, one, e) for one in (columns, rows))
+            for i, in_row in enumerate(scores):
+                for j, score in enumerate(in_row):
+                    here = floats.of(Ins.FAdd, column, floats.const(j * self._n))
+                    is_seen = floats.is_above(within, here)
+                    if visible is not None:
+                        further = floats.of(Ins.FSub, here, floats.of(Ins.FAdd, row, floats.const(i * self._m)))
+                        is_seen = f.both(is_seen, floats.is_above(visible, further))
+                    at = fragments.at(self.kind, score, e)
+                    f.store(at, f.select(floats.type, is_seen, f.load(floats.type, at), hidden))
+
+    def weigh(self, scores: list[list[int]], results: list[list[int]]) -> None:
+        """Make weights of scores, where they are; ``results`` are scaled where references change."""
+        f, floats, fragments = self._f, self._floats, self._fragments
+        f.store(self._is_over, f.module.constant(Op.ConstantNull, f.bool))
+        slack = floats.const(SLACK)
+        with fragments.elements(self.kind) as e:
+            for i in self._down:
+                top = floats.largest([fragments.element(self.kind, one, e) for one in scores[i]])
+                f.store(fragments.at(self.kind, self._tops[i], e), top)
+                is_over = floats.is_above(self._beyond(top, i, e), slack)
+                f.store(self._is_over, f.value(Ins.LogicalOr, f.bool, f.load(f.bool, self._is_over), is_over))
+        is_any = f.value(Ins.GroupNonUniformAny, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, self._is_over))
+        with f.when(is_any):
+            self._raise(results)
+        with fragments.elements(self.kind) as e:
+            for i in self._down:
+                weights = []
+                for one in scores[i]:
+                    at = fragments.at(self.kind, one, e)
+                    weights.append(floats.glsl(Glsl.Exp2, self._beyond(f.load(floats.type, at), i, e)))
+                    f.store(at, weights[-1])
+                total = fragments.at(self.kind, self._totals[i], e)
+                f.store(total, floats.of(Ins.FAdd, f.load(floats.type, total), floats.total(weights)))
+
+    def _beyond(self, score: int, i: int, e: Word) -> int:
+        """Return how far a score is above its row's reference."""
+        return self._floats.glsl(Glsl.Fma, score, self._scale, self._fragments.element(self.kind, self._minus[i], e))
+
+    def _raise(self, results: list[list[int]]) -> None:
+        """Look up the largest score of each row, and scale the sums so far."""
+        f, fragments = self._f, self._fragments
+        self._share(self._tops)
+        self._for_rows(self._raise_row)
+        self._scratch.barrier()
+        for i, (minus, total) in enumerate(zip(self._minus, self._totals, strict=True)):
+            f.store(minus, fragments.of_rows(self.kind, self._scratch.numbers(i * self._m, is_factor=False)))
+            self._scale_by_row([total, *results[i]], i)
+        self._scratch.barrier()
+
+    def _share(self, columns: list[int]) -> None:
+        """Store a fragment for each row of fragments."""
+        stride = self._d.tiling.sums_stride
+        for i, one in enumerate(columns):
+            self._fragments.share(self._scratch.at(i * self._m * stride), self._f.load(self.kind.id, one), stride)
+        self._scratch.barrier()
+
+    def _in_row(self, row: Word) -> list[int]:
+        """Return the numbers of a row of what was shared."""
+        first = row * self._d.tiling.sums_stride
+        vectors = [self._scratch.load(first + at) for at in range(self._n // IN_VECTOR)]
+        return [self._floats.from_bits(bits) for vector in vectors for bits in vector]
+
+    def _raise_row(self, row: Word) -> None:
+        floats = self._floats
+        top = floats.of(Ins.FMul, floats.largest(self._in_row(row)), self._scale)
+        before = floats.from_bits(self._scratch.load_number(row, is_factor=False))
+        now = floats.glsl(Glsl.NMin, before, floats.of(Ins.FNegate, top))
+        factor = floats.glsl(Glsl.Exp2, floats.of(Ins.FSub, now, before))
+        self._scratch.store_number(row, floats.bits(now), is_factor=False)
+        self._scratch.store_number(row, floats.bits(factor), is_factor=True)
+
+    def _scale_by_row(self, variables: list[int], i: int) -> None:
+        f = self._f
+        factor = self._fragments.of_rows(self.kind, self._scratch.numbers(i * self._m, is_factor=True))
+        for one in variables:
+            f.store(one, self._floats.of(Ins.FMul, f.load(self.kind.id, one), factor, kind=self.kind.id))
+
+    def finish(self, results: list[list[int]]) -> None:
+        """Divide the results by the sums of weights; zeros where a row has seen no key."""
+        self._share(self._totals)
+        self._for_rows(self._finish_row)
+        self._scratch.barrier()
+        for i, in_row in enumerate(results):
+            self._scale_by_row(in_row, i)
+        self._scratch.barrier()
+
+    def _finish_row(self, row: Word) -> None:
+        f, floats = self._f, self._floats
+        total, zero = floats.total(self._in_row(row)), floats.const(0)
+        inverse = floats.of(Ins.FDiv, floats.const(1), total)
+        is_empty = f.value(Ins.FOrdEqual, f.bool, total, zero)
+        self._scratch.store_number(row, floats.bits(f.select(floats.type, is_empty, zero, inverse)), is_factor=True)

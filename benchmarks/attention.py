@@ -31,9 +31,20 @@ if TYPE_CHECKING:
 _BUSY_S = 0.12
 _CHECKED_HEADS = 2
 _CHECKED_ROWS = 9
-# Rows and subgroups, keys of a step, keys turned at a time, and whether weights stay where they are.
+# Rows and subgroups, keys of a step, keys turned at a time; whether weights stay where they are, and whether elements are
+# as many as expected.
 _CUTS = (
-    "16x8,64,32 16x8,64,32,direct 16x4,64,64 16x4,64,64,direct 32x4,32,32 32x4,32,32,direct 16x8,32,32,direct 16x4,32,32,direct"
+    "16x8,64,32 "
+    "16x8,64,32,elements "
+    "16x8,64,32,direct "
+    "16x8,64,32,direct,elements "
+    "16x4,64,64,direct "
+    "16x4,64,64,direct,elements "
+    "16x6,48,48,direct,elements "
+    "16x12,48,16,direct,elements "
+    "16x8,32,32,direct,elements "
+    "32x4,32,32,direct,elements "
+    "16x4,32,32,direct,elements"
 )
 _TOLERANCE = {F16: 2e-3, BF16: 2e-2}
 TYPES = {"float16": F16, "bfloat16": BF16}
@@ -66,7 +77,8 @@ def cut(text: str, depth: int, subgroup_size: int) -> AttentionTiling:
     rows, keys, turned, *ways = text.split(",")
     height, subgroups = map(int, rows.split("x"))
     fragment = (depth, depth, depth)
-    return AttentionTiling(height, int(keys), subgroups, fragment, subgroup_size, int(turned), "direct" in ways)
+    elements = depth * depth // subgroup_size if "elements" in ways else None
+    return AttentionTiling(height, int(keys), subgroups, fragment, subgroup_size, int(turned), "direct" in ways, elements)
 
 
 class Attention:

@@ -103,6 +103,14 @@ def test_rows_and_weights_are_cut_in_any_way(opened: Driver, split: tuple[int, i
     check(opened, replace(description, tiling=tiling), drawn((1, 2, 1, 37, 45, HEAD)))
 
 
+@pytest.mark.parametrize("is_direct", [False, True])
+def test_how_many_elements_an_invocation_holds_may_be_told(opened: Driver, is_direct: bool) -> None:  # noqa: FBT001 -- a case
+    description = described(opened, is_causal=True)
+    m, n, _ = description.tiling.fragment
+    tiling = replace(description.tiling, elements=m * n // description.tiling.subgroup_size, is_direct=is_direct)
+    check(opened, replace(description, tiling=tiling), drawn((1, 2, 1, 37, 45, HEAD)))
+
+
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_subgroups_share_steps_of_keys(opened: Driver, is_causal: bool) -> None:  # noqa: FBT001 -- a case
     description = described(opened, is_causal=is_causal)

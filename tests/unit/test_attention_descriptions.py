@@ -24,6 +24,7 @@ TILINGS = [
     replace(TILING, subgroups=4, turned=64),
     replace(TILING, rows=32, keys=32, subgroups=4),
     replace(TILING, fragment=(16, 8, 16)),
+    replace(TILING, elements=8),
     AttentionTiling(8, 16, 2, (8, 8, 8), 8, 16),
 ]
 PLAIN = AttentionDescription(F16, F16, 128, TILING)
@@ -91,7 +92,7 @@ def test_every_cut_is_valid_and_shares_what_it_says(
                 (tiling.fragment, (operand.name, operand.name, "float32", "float32"))
             }
             found.append(description)
-    assert len(found) >= (3 if head == 16 else 7)
+    assert len(found) >= (3 if head == 16 else 9)
 
 
 def test_the_same_description_is_the_same_module_and_another_is_another() -> None:

@@ -9,6 +9,7 @@ Source: SPV_KHR_cooperative_matrix; Vulkan 1.4, ``VK_KHR_cooperative_matrix``.
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import InvalidInput
@@ -24,6 +25,8 @@ from vyre_driver.spirv.instructions import GLSL_STD_450, Glsl, Ins
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration, Op
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from vyre_driver.matrices.attention_description import AttentionDescription
     from vyre_driver.matrices.function import Index, Word
 
@@ -84,7 +87,7 @@ class _Attention:
         module.extension("SPV_KHR_cooperative_matrix")
         module.memory_model(0, _VULKAN_MEMORY_MODEL)
         self._f = f = Function(module)
-        self._fragments, self._floats = Fragments(f), Floats(f)
+        self._fragments, self._floats = Fragments(f, self._t.elements), Floats(f)
         m, n, k = self._t.fragment
         self._of_a = self._fragments.kind(description.operand, m, k, USE_A)
         self._of_b = self._fragments.kind(description.operand, k, n, USE_B)
@@ -160,18 +163,23 @@ class _Attention:
         seen_by_last = self._seen(tile.own_row + (self._t.rows - 1))
         with f.repeat(0, self._seen(tile.row + (self._t.tile - 1)), keys) as key:
             values = self._values.fetch(self._v, tile.v, key)
-            is_seen = f.is_below(key, seen_by_last)
-            with f.when(is_seen):
+            is_seen = f.is_below(key, seen_by_last) if self._d.is_causal else None
+            self._weights.forget()
+            with self._where(is_seen):
                 self._score(tile, key)
             self._values.keep(values)
             f.barrier()
             following = self._keys.fetch(self._k, tile.k, key + keys)
-            with f.when(is_seen):
+            with self._where(is_seen):
                 self._sum()
             self._keys.keep(following)
             f.barrier()
         self._softmax.finish(self._results)
         self._store(tile)
+
+    def _where(self, condition: int | None) -> AbstractContextManager[None]:
+        """Do what is emitted inside where a condition holds, always for None."""
+        return nullcontext() if condition is None else self._f.when(condition)
 
     def _read_queries(self, tile: _Tile) -> None:
         """Read the queries by way of the memory of keys, as many lines at a time."""
@@ -191,14 +199,16 @@ class _Attention:
         """Make the weights of a step."""
         f, (_, n, k) = self._f, self._t.fragment
         zeros = self._module.constant(Op.ConstantNull, self._of_sum.id)
-        for j in range(self._t.keys // n):
-            sums = [zeros for _ in self._queries]
-            for at in range(self._d.head // k):
+        sums = [[zeros] * (self._t.keys // n) for _ in self._queries]
+        for at in range(self._d.head // k):
+            queries = [f.load(self._of_a.id, in_row[at]) for in_row in self._queries]
+            for j in range(self._t.keys // n):  # inside, so that products that follow one another do not wait for each other
                 b = self._keys.fragment(self._fragments, self._of_b, j * n, at * k, is_turned=True)
-                for i, in_row in enumerate(self._queries):
-                    sums[i] = self._fragments.multiplied(self._of_sum, f.load(self._of_a.id, in_row[at]), b, sums[i])
-            for i, one in enumerate(sums):
-                f.store(self._scores[i][j], one)
+                for query, in_row in zip(queries, sums, strict=True):
+                    in_row[j] = self._fragments.multiplied(self._of_sum, query, b, in_row[j])
+        for scores, in_row in zip(self._scores, sums, strict=True):
+            for score, one in zip(scores, in_row, strict=True):
+                f.store(score, one)
         with f.when(f.is_below(self._seen(tile.own_row), key + self._t.keys)):
             within = self._signed(self._pushed["keys"] - key)
             visible = self._signed(tile.own_row + 1 + self._pushed["shift"] - key) if self._d.is_causal else None

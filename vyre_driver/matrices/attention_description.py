@@ -22,7 +22,8 @@ class AttentionTiling:
     Each of a workgroup's ``subgroups``, of ``subgroup_size`` invocations, makes ``rows`` queries of one head, all of each.
     The workgroup reads ``keys`` keys and their values in a step. Weights go from sums to operands ``turned`` keys at a time
     through shared memory, or, where ``is_direct``, within registers if the device turns out to hold both in the same places.
-    ``fragment`` is the (m, n, k) of one instruction. Workgroups take ``band`` heads at once, all first tiles of rows before the
+    ``fragment`` is the (m, n, k) of one instruction, ``elements`` how many of a fragment an invocation holds, where that is
+    known of the device; else the kernel asks it. Workgroups take ``band`` heads at once, all first tiles of rows before the
     second ones, so that those that run at once read the same keys.
     """
 
@@ -33,6 +34,7 @@ class AttentionTiling:
     subgroup_size: int
     turned: int
     is_direct: bool = False
+    elements: int | None = None
     band: int = 8
 
     @property

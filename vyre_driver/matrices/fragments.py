@@ -9,7 +9,6 @@ Source: SPV_KHR_cooperative_matrix.
 from __future__ import annotations
 
 import struct
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.matrices.elements import F32
@@ -85,9 +84,9 @@ class Floats:
 class Fragments:
     """The instructions of fragments."""
 
-    def __init__(self, function: Function) -> None:
-        """Emit them into a function."""
-        self._f = function
+    def __init__(self, function: Function, count: int | None = None) -> None:
+        """Emit them into a function; ``count`` is how many elements of one an invocation holds, None if that is asked."""
+        self._f, self._count = function, count
 
     def kind(self, element: ElementType, rows: int, columns: int, use: int) -> Kind:
         """Return a type of fragments."""
@@ -126,9 +125,14 @@ class Fragments:
         """Return how many elements an invocation has."""
         return self._f.as_word(self._f.value(_LENGTH, self._f.u32, kind.id))
 
-    @contextmanager
-    def elements(self, kind: Kind) -> Iterator[Word]:
-        """Do what is emitted inside for every element of an invocation, whose number is given."""
+    def elements(self, kind: Kind) -> Iterator[Index]:
+        """Yield the number of an element, once, in a loop that does what is emitted meanwhile for each; or one after the other.
+
+        What is emitted has to be whole before the next one is asked for: no ``break``.
+        """
+        if self._count is not None:
+            yield from range(self._count)
+            return
         with self._f.repeat(0, self.length(kind), 1, is_unrolled=True) as number:
             yield number
 

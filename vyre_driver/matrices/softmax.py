@@ -147,7 +147,7 @@ class Softmax:
         f.store(columns, fragments.of_columns(self.kind, self._scratch.iota))
         f.store(rows, fragments.of_rows(self.kind, self._scratch.iota))
         hidden = floats.const(-math.inf)
-        with fragments.elements(self.kind) as e:
+        for e in fragments.elements(self.kind):
             column, row = (fragments.element(self.kind, one, e) for one in (columns, rows))
             for i, in_row in enumerate(scores):
                 for j, score in enumerate(in_row):
@@ -164,7 +164,7 @@ class Softmax:
         f, floats, fragments = self._f, self._floats, self._fragments
         f.store(self._is_over, f.module.constant(Op.ConstantNull, f.bool))
         slack = floats.const(SLACK)
-        with fragments.elements(self.kind) as e:
+        for e in fragments.elements(self.kind):
             for i in self._down:
                 top = floats.largest([fragments.element(self.kind, one, e) for one in scores[i]])
                 f.store(fragments.at(self.kind, self._tops[i], e), top)
@@ -173,7 +173,7 @@ class Softmax:
         is_any = f.value(Ins.GroupNonUniformAny, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, self._is_over))
         with f.when(is_any):
             self._raise(results)
-        with fragments.elements(self.kind) as e:
+        for e in fragments.elements(self.kind):
             for i in self._down:
                 weights = []
                 for one in scores[i]:
@@ -183,7 +183,7 @@ class Softmax:
                 total = fragments.at(self.kind, self._totals[i], e)
                 f.store(total, floats.of(Ins.FAdd, f.load(floats.type, total), floats.total(weights)))
 
-    def _beyond(self, score: int, i: int, e: Word) -> int:
+    def _beyond(self, score: int, i: int, e: Index) -> int:
         """Return how far a score is above its row's reference."""
         return self._floats.glsl(Glsl.Fma, score, self._scale, self._fragments.element(self.kind, self._minus[i], e))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.matrices.fragments import USE_A, USE_SUM
 from vyre_driver.spirv.instructions import Ins, Scope
+from vyre_driver.spirv.opcodes import Op
 
 if TYPE_CHECKING:
     from vyre_driver.matrices.attention_description import AttentionDescription
@@ -68,11 +69,18 @@ class Weights:
         lengths = fragments.length(self._of_a), fragments.length(self._narrow)
         is_same = f.variable(f.bool)
         f.store(is_same, f.value(Ins.IEqual, f.bool, lengths[0].id, lengths[1].id))
-        with fragments.elements(self._narrow) as e, f.when(f.is_below(e, lengths[0])):
-            held = [fragments.element(kind, one, e) for kind, one in ((self._narrow, narrow), (self._of_a, operand))]
-            is_equal = f.value(Ins.FOrdEqual, f.bool, *(self._floats.of(Ins.FConvert, one) for one in held))
-            f.store(is_same, f.both(f.load(f.bool, is_same), is_equal))
+        for e in fragments.elements(self._narrow):
+            with f.when(f.is_below(e, lengths[0])):
+                held = [fragments.element(kind, one, e) for kind, one in ((self._narrow, narrow), (self._of_a, operand))]
+                is_equal = f.value(Ins.FOrdEqual, f.bool, *(self._floats.of(Ins.FConvert, one) for one in held))
+                f.store(is_same, f.both(f.load(f.bool, is_same), is_equal))
         self._is_direct = f.value(Ins.GroupNonUniformAll, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, is_same))
+
+    def forget(self) -> None:
+        """Let go of the last step's operands, which would be kept in registers where a step's are made on a condition."""
+        zeros = self._f.module.constant(Op.ConstantNull, self._of_a.id)
+        for one in (one for in_row in self.turned for one in in_row):
+            self._f.store(one, zeros)
 
     def turn(self, weights: list[list[int]]) -> None:
         """Make operands of sums."""
@@ -83,9 +91,10 @@ class Weights:
         if self._is_direct is None:
             self._turn_in_memory()
             return
-        with f.when(self._is_direct), fragments.elements(self._of_a) as e:
-            for narrow_row, row in zip(self._narrowed, self.turned, strict=True):
-                for narrow, one in zip(narrow_row, row, strict=True):
+        pairs = [pair for rows in zip(self._narrowed, self.turned, strict=True) for pair in zip(*rows, strict=True)]
+        with f.when(self._is_direct):
+            for e in fragments.elements(self._of_a):
+                for narrow, one in pairs:
                     f.store(fragments.at(self._of_a, one, e), fragments.element(self._narrow, narrow, e))
         with f.when(f.fails(self._is_direct)):
             self._turn_in_memory()

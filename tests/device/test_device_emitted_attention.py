@@ -150,6 +150,15 @@ def test_nan_and_infinities_come_out_where_float64_has_them(opened: Driver) -> N
     np.testing.assert_allclose(found[finite], want[finite], rtol=0, atol=2e-3 * np.abs(want[finite]).max())
 
 
+def test_what_a_head_lacks_of_a_step_is_not_taken_from_another(opened: Driver) -> None:
+    case = drawn((1, 2, 2, 37, 45, HEAD))
+    q, k, v = case.q.copy(), case.k.copy(), case.v.copy()
+    for one in (q, k, v):
+        one[0, 0] = np.inf
+    found = attention(opened, described(opened), Case(q, k, v))
+    assert_close(found[:, 1:], expected(Case(q[:, 1:], k[:, 1:], v[:, 1:]), is_causal=False))
+
+
 def test_a_key_with_minus_infinity_as_its_score_weighs_nothing(opened: Driver) -> None:
     case = drawn((1, 1, 1, 16, 48, HEAD))
     q, k = np.abs(case.q), case.k.copy()

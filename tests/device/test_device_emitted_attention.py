@@ -72,13 +72,6 @@ def test_a_query_sees_as_many_keys_more_or_less_as_is_pushed_and_without_any_it_
     assert not found[:, :, : max(0, -shift)].any()
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_without_keys_all_is_zeros(opened: Driver, is_causal: bool) -> None:  # noqa: FBT001 -- a case
-    case = drawn((1, 1, 1, 9, 8, HEAD))
-    found = attention(opened, described(opened, is_causal=is_causal), case, key_count=0)
-    assert np.array_equal(found, np.zeros_like(found))
-
-
 def test_heads_of_a_row_may_lie_side_by_side(opened: Driver) -> None:
     check(opened, described(opened, is_causal=True), drawn((2, 4, 2, 37, 45, HEAD)), is_interleaved=True)
 
@@ -152,11 +145,12 @@ def test_nan_and_infinities_come_out_where_float64_has_them(opened: Driver) -> N
 
 def test_what_a_head_lacks_of_a_step_is_not_taken_from_another(opened: Driver) -> None:
     case = drawn((1, 2, 2, 37, 45, HEAD))
-    q, k, v = case.q.copy(), case.k.copy(), case.v.copy()
-    for one in (q, k, v):
-        one[0, 0] = np.inf
-    found = attention(opened, described(opened), Case(q, k, v))
-    assert_close(found[:, 1:], expected(Case(q[:, 1:], k[:, 1:], v[:, 1:]), is_causal=False))
+    for other, own in ((0, slice(1, 2)), (1, slice(0, 1))):
+        q, k, v = case.q.copy(), case.k.copy(), case.v.copy()
+        for one in (q, k, v):
+            one[0, other] = np.inf
+        found = attention(opened, described(opened), Case(q, k, v))
+        assert_close(found[:, own], expected(Case(q[:, own], k[:, own], v[:, own]), is_causal=False))
 
 
 def test_a_key_with_minus_infinity_as_its_score_weighs_nothing(opened: Driver) -> None:

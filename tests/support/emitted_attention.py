@@ -56,24 +56,16 @@ def expected(case: Case, *, is_causal: bool) -> NDArray[np.float64]:
         return np.divide(weights @ v, total, out=np.zeros_like(q), where=total != 0)
 
 
-def attention(
-    driver: Driver,
-    description: AttentionDescription,
-    case: Case,
-    *,
-    is_interleaved: bool = False,
-    key_count: int | None = None,
-) -> NDArray[Any]:
+def attention(driver: Driver, description: AttentionDescription, case: Case, *, is_interleaved: bool = False) -> NDArray[Any]:
     """Return what the device makes of a case, heads of a row side by side in memory where ``is_interleaved``.
 
-    ``key_count`` is how many of the keys it is told of (None: all). What lies behind the result must be untouched.
+    What lies behind the result must be untouched.
     """
     batch, heads, queries, head = case.q.shape
     _, kv_heads, keys, _ = case.k.shape
     out = np.full(case.q.size + BEHIND, POISON, NUMBERS[description.out.name])
     scale = int(np.float32(case.scale).view(np.uint32))
-    told = keys if key_count is None else key_count
-    pushed = [heads, kv_heads, queries, told, scale, case.shift & 0xFFFF_FFFF]
+    pushed = [heads, kv_heads, queries, keys, scale, case.shift & 0xFFFF_FFFF]
     for of, rows in ((heads, queries), (kv_heads, keys), (kv_heads, keys), (heads, queries)):
         pushed += [of * head, head, rows * of * head] if is_interleaved else [head, rows * head, rows * of * head]
     groups = heads * -(-queries // description.tiling.tile)

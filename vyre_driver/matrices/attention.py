@@ -36,9 +36,9 @@ PUSHED = (
 )
 """The push constants.
 
-Sizes; the bits of the float32, above 0, that scores are multiplied by; how many keys beyond its own number a query sees,
-modulo 2**32: 0 as PyTorch's ``is_causal``, ``keys - queries`` so that the last query sees all. Then the elements from a row to
-the next one, from a head and from an entry of the batch: multiples of 8.
+Sizes, from 1 on; the bits of the float32, above 0, that scores are multiplied by; how many keys beyond its own number a query
+sees, modulo 2**32: 0 as PyTorch's ``is_causal``, ``keys - queries`` so that the last query sees all. Then the elements from a
+row to the next one, from a head and from an entry of the batch: multiples of 8.
 """
 _SPIRV_1_6, _VULKAN_MEMORY_MODEL = 0x0001_0600, 3
 

@@ -43,17 +43,18 @@ class Lines:
         """Declare it."""
         self._f, self._part, self._invocations, self._lane = function, part, invocations, lane
         self._vector = vector_type(function)
-        self._zeros = function.module.constant(Op.ConstantNull, self._vector)
         self._shared = function.shared(self._vector, part.lines * part.stride)
 
     def fetch(self, buffer: StorageBuffer, head: Head, first: Index) -> list[int]:
-        """Return an invocation's share of the lines from ``first`` on; past the end of the head they are zeros."""
+        """Return an invocation's share of the lines from ``first`` on; past the end of the head the last one again.
+
+        Nothing comes of those: queries that are not there are not stored, keys are hidden, and their values weigh nothing. Were
+        the last value a NaN, the product has that one in the same step anyway. Zeros would take more instructions.
+        """
         f, per, found = self._f, self._part.element.in_vector, []
         for line, vector in self._share():
-            is_inside = f.is_below(first + line, head.lines)
-            place = head.base // per + (first + line) * (head.stride // per) + vector
-            safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
-            found.append(f.select(self._vector, is_inside, buffer.load(f.as_word(safe)), self._zeros))
+            inside = f.least(first + line, head.lines - 1)
+            found.append(buffer.load(head.base // per + inside * (head.stride // per) + vector))
         return found
 
     def keep(self, vectors: list[int]) -> None:

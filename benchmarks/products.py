@@ -19,9 +19,10 @@ from benchmarks.peer_process import PeerProcess
 from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, SpirvModule, VyreError
 from vyre_driver.kompute.timing import TimedDispatches
-from vyre_driver.matrices.description import ProductDescription, Tiling
+from vyre_driver.matrices.description import ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
-from vyre_driver.matrices.product import PUSHED, product_module
+from vyre_driver.matrices.product import product_module
+from vyre_driver.matrices.tiles import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.runtime.bound import BoundKernel
 
+_ONE = 0x3F80_0000  # the bits of 1.0
 _BUSY_S = 0.12
 _BATCH_US = 8000
 _SAMPLES = 5
@@ -64,10 +66,10 @@ def bf16_bits(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 _ANY = Tiling((128, 128, 32), (2, 2), (16, 16, 16), 32)
 TYPES = {
-    "float16 to float32": Type(ProductDescription(F16, F32, F32, _ANY), 16, 1e-4),
-    "float16": Type(ProductDescription(F16, F32, F16, _ANY), 16, 1e-3),
-    "bfloat16": Type(ProductDescription(BF16, F32, BF16, _ANY), 16, 1e-2),
-    "int8 to int32, b transposed": Type(ProductDescription(S8, S32, S32, _ANY, b_transposed=True), 32, 0),
+    "float16 to float32": Type(ProductDescription(F16, Result(F32, F32), _ANY), 16, 1e-4),
+    "float16": Type(ProductDescription(F16, Result(F32, F16), _ANY), 16, 1e-3),
+    "bfloat16": Type(ProductDescription(BF16, Result(F32, BF16), _ANY), 16, 1e-2),
+    "int8 to int32, b transposed": Type(ProductDescription(S8, Result(S32, S32), _ANY, b_transposed=True), 32, 0),
 }
 OUT = {F16: np.float16, BF16: np.uint16, F32: np.float32, S32: np.int32}
 
@@ -82,11 +84,11 @@ class Products:
         self._want = kind.value(a[:_CHECKED_ROWS]) @ kind.value(b)
         stored = np.ascontiguousarray(b.T) if kind.description.b_transposed else b
         self._a, self._b = (driver.buffer(one.reshape(-1).view(np.uint32).reshape(-1, 4)) for one in (a, stored))
-        self._c = driver.empty(side * side, OUT[kind.description.out])
+        self._c = driver.empty(side * side, OUT[kind.description.result.out])
 
     def bound(self, description: ProductDescription) -> BoundKernel:
         side, tile = self._side, description.tiling.tile
-        pushed = dict(zip(PUSHED, (side,) * 6 + (side * side,) * 3, strict=True))
+        pushed = dict(zip(PUSHED, (side,) * 6 + (side * side,) * 3 + (1, side, _ONE), strict=True))
         kernel = self._driver.compile(SpirvModule.from_bytes(product_module(description)))
         grid = -(-side // tile[0]) * -(-side // tile[1]), 1, 1
         return kernel.bind(self._a, self._b, self._c, workgroups=grid, push_constants=pushed)

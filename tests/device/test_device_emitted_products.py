@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emitted_products import Case, drawn, product
 
-from vyre_driver.matrices.description import ProductDescription, Tiling
+from vyre_driver.matrices.description import ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import F16, F32, S8, S32, ElementType
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def described(driver: Driver, operand: ElementType, out: ElementType, *, split: 
     is_flexible = "Flexible" in type(shape).__name__
     m, n, k = (max(one, least) if is_flexible else one for one in shape.sizes)
     tile = (max(16, m) * split[0], max(16, n) * split[1], max(16, k))
-    return ProductDescription(operand, accumulator, out, Tiling(tile, split, (m, n, k), driver.device.subgroup_size, band=2))
+    return ProductDescription(
+        operand, Result(accumulator, out), Tiling(tile, split, (m, n, k), driver.device.subgroup_size, band=2)
+    )
 
 
 @pytest.mark.parametrize("size", ANY_SIZES, ids=str)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.matrices.description import ProductDescription, Tiling
+from vyre_driver.matrices.description import ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
 from vyre_driver.matrices.product import product_module
 from vyre_driver.process.tools import SPIRV_VAL, find_tool
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TILING = Tiling((128, 128, 32), (2, 2), (16, 16, 16), 32)
 BYTES = Tiling((128, 128, 64), (2, 2), (16, 16, 32), 32)
-PLAIN = ProductDescription(F16, F32, F32, TILING)
+PLAIN = ProductDescription(F16, Result(F32, F32), TILING)
 
 
 def tiled(
@@ -79,7 +79,7 @@ def test_every_layout_is_valid_and_shares_what_it_says(
     operand: ElementType, out: ElementType, tiling: Tiling, transposed: tuple[bool, bool], *, is_exact: bool
 ) -> None:
     accumulator = F32 if operand.is_float else S32
-    aligned = ProductDescription(operand, accumulator, out, tiling, *transposed, is_exact=is_exact)
+    aligned = ProductDescription(operand, Result(accumulator, out), tiling, *transposed, is_exact=is_exact)
     for description in (aligned, *(() if is_exact else (replace(aligned, is_aligned=False),))):
         code = product_module(description)
         reflection = SpirvModule.from_bytes(code).runnable.reflection

@@ -13,6 +13,7 @@ from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
+from vyre_driver.kernels.product_kinds import on_driver, product
 from vyre_driver.kernels.quantized import quantized_int4, quantized_int8
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
@@ -21,6 +22,8 @@ from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from vyre_driver.autotune.measure.definition import KernelDefinition
     from vyre_driver.driver import Driver
 
@@ -30,6 +33,7 @@ __all__ = [
     "histogram",
     "inclusive_scan",
     "layernorm",
+    "linear",
     "linear_int4",
     "linear_int8",
     "matmul",
@@ -60,6 +64,10 @@ KERNELS: dict[str, KernelDefinition] = {
         MATMUL_F16,
         LINEAR_INT4,
         LINEAR_INT8,
+        product("float16"),
+        product("bfloat16"),
+        product("int8"),
+        product("float16", out_dtype="float16", transpose_b=True, bias=True, names=("x", "weight")),
     )
 }
 
@@ -116,13 +124,63 @@ def rmsnorm(driver: Driver) -> TunedKernel:
     return TunedKernel(driver, KERNELS["rmsnorm"])
 
 
-def matmul(driver: Driver) -> TunedKernel:
-    """Return ``(a, b) -> a @ b`` of float32 matrices."""
-    return TunedKernel(driver, KERNELS["matmul"])
+def matmul(  # noqa: PLR0913 -- by keyword
+    driver: Driver,
+    dtype: DTypeLike = "float32",
+    *,
+    out_dtype: DTypeLike | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    bias: bool = False,
+    residual: bool = False,
+    activation: str | None = None,
+    require: str | None = None,
+) -> TunedKernel:
+    """Return ``(a, b, [bias], [residual], scale=1.0) -> activation(scale * (a @ b) + bias) + residual``.
+
+    float16, bfloat16 and int8 are multiplied on tensor cores where the device has cooperative matrices for them, and on
+    ordinary units elsewhere, which is logged once. Sums are float32, of int8 int32.
+
+    Parameters
+    ----------
+    dtype
+        The type of ``a`` (..., m, k) and ``b`` (..., k, n): float32, float16, bfloat16 (arrays of ml_dtypes, or their bits as
+        uint16) or int8. Axes before the last two are a batch, of the same shape for both, or none for one of them.
+    out_dtype
+        The type of the result, and of ``bias`` (n,) and ``residual`` (..., m, n): float32, float16, bfloat16, or int32 of int8.
+        None is the type of the sums.
+    transpose_a, transpose_b
+        Whether matrices are stored the other way round: ``a`` (..., k, m), ``b`` (..., n, k).
+    bias, residual, activation
+        What becomes of the sums; activations are ``"relu"``, ``"gelu"`` (with the error function, to 1.5e-7) and ``"silu"``.
+    require
+        ``"tensor"`` refuses a device without such matrices.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no product of such types, or no such activation.
+    UnsupportedFeature
+        If the device has not what ``require`` asks for, or no storage of 16 or 8 bits in buffers.
+    """
+    definition = product(
+        dtype,
+        out_dtype=out_dtype,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+        bias=bias,
+        residual=residual,
+        activation=activation,
+    )
+    if require is None and definition.name == "product_f32":
+        return TunedKernel(driver, KERNELS["matmul"])
+    return on_driver(driver, definition, require)
 
 
 def matmul_f16(driver: Driver) -> TunedKernel:
-    """Return ``(a, b) -> a @ b`` of float16 matrices, summed and returned in float32.
+    """Return ``(a, b) -> a @ b`` of float16 matrices, summed and returned in float32, on ordinary units.
+
+    ``matmul(driver, "float16")`` is the same on tensor cores.
 
     Raises
     ------
@@ -156,3 +214,23 @@ def linear_int8(driver: Driver) -> TunedKernel:
         If the device is open without ``storageBuffer16BitAccess``.
     """
     return TunedKernel(driver, KERNELS["linear_int8"])
+
+
+def linear(  # noqa: PLR0913 -- by keyword
+    driver: Driver,
+    dtype: DTypeLike = "float16",
+    *,
+    bias: bool = True,
+    residual: bool = False,
+    activation: str | None = None,
+    require: str | None = None,
+) -> TunedKernel:
+    """Return ``(x, weight, [bias], [residual], scale=1.0) -> activation(scale * (x @ weight.T) + bias) + residual``.
+
+    ``x`` is (..., k), two axes or more, ``weight`` (n, k), ``bias`` (n,), the result (..., n): all of ``dtype``, float16,
+    bfloat16 or float32; sums are float32. Parameters and errors are those of ``matmul``.
+    """
+    definition = product(
+        dtype, out_dtype=dtype, transpose_b=True, bias=bias, residual=residual, activation=activation, names=("x", "weight")
+    )
+    return on_driver(driver, definition, require)

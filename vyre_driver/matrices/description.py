@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 PHASE = 8
 """Invocations whose accesses of 16 bytes a device serves at once: 128 bytes, all banks of shared memory."""
 STAGES = 2
+SCALAR = (1, 1, 1)
+_HALF_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Tiling:
     ``subgroup_size`` invocations, lie in ``split[0]`` rows and ``split[1]`` columns; each makes a patch of whole fragments,
     ``fragment`` being the (m, n, k) of one instruction. Workgroups take ``band`` rows of tiles column by column, so that
     those that run at once read the same rows and columns.
+
+    Where ``fragment`` is :data:`SCALAR` and ``subgroup_size`` 1, no matrices are needed: invocations multiply numbers.
     """
 
     tile: tuple[int, int, int]
@@ -35,6 +39,11 @@ class Tiling:
     def invocations(self) -> int:
         """Invocations of a workgroup."""
         return self.subgroup_size * self.split[0] * self.split[1]
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether invocations multiply numbers."""
+        return self.fragment == SCALAR
 
     @property
     def patch(self) -> tuple[int, int]:
@@ -71,21 +80,48 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """What becomes of sums: ``activation(scale * sum + bias) + residual``, stored as ``out``.
+
+    ``bias`` has a number for each column, ``residual`` one for each number of the result, both of type ``out``; ``activation``
+    is a name of :data:`~vyre_driver.matrices.activations.ACTIVATIONS`. Where ``out`` is whole, sums are stored as they are.
+    """
+
+    accumulator: ElementType
+    out: ElementType
+    has_bias: bool = False
+    has_residual: bool = False
+    activation: str | None = None
+
+    @property
+    def extra_buffers(self) -> tuple[str, ...]:
+        """The buffers besides the result, in the order of their bindings."""
+        return ("bias",) * self.has_bias + ("residual",) * self.has_residual
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether sums are stored as matrices: nothing but a factor and a rounding that matrices have."""
+        has_rounding = self.accumulator.is_float and self.out.byte_len == _HALF_BYTES and not self.out.is_bfloat
+        return self.activation is None and not self.extra_buffers and (self.out == self.accumulator or has_rounding)
+
+
+@dataclass(frozen=True, slots=True)
 class ProductDescription:
-    """``c[m, n] = a[m, k] @ b[k, n]`` for each of a batch, summed as ``accumulator`` and stored as ``out``.
+    """``c[m, n] = a[m, k] @ b[k, n]`` for each of a batch, and what becomes of it: ``result``.
 
     With ``a_transposed`` a is stored as [k, m], with ``b_transposed`` b as [n, k]. Buffers hold the operands as vectors of 16
-    bytes where ``is_aligned``: the lines of all matrices begin at such. ``is_exact`` leaves the edges out: m and n are
-    multiples of the tile, k of two steps.
+    bytes where ``is_aligned``: the lines of all matrices begin at such. Fragments are stored as matrices where ``is_direct``
+    and the result is plain: its lines begin at multiples of 16 bytes, as Vulkan wants it (VUID 08986 of RuntimeSpirv).
+    ``is_exact`` leaves the edges out: m and n are multiples of the tile, k of two steps.
     """
 
     operand: ElementType
-    accumulator: ElementType
-    out: ElementType
+    result: Result
     tiling: Tiling
     a_transposed: bool = False
     b_transposed: bool = False
     is_aligned: bool = True
+    is_direct: bool = True
     is_exact: bool = False
 
     @property
@@ -99,16 +135,25 @@ class ProductDescription:
         return _part(self.tiling.tile[1], self.tiling.tile[2], self.operand, is_deep=self.b_transposed)
 
     @property
-    def edge_bytes(self) -> int:
-        """Shared memory for fragments at an edge: one for each subgroup."""
+    def stores_matrices(self) -> bool:
+        """Whether fragments within the result are stored as matrices."""
+        return self.is_direct and self.result.is_plain
+
+    @property
+    def staged_bytes(self) -> int:
+        """Shared memory for fragments that are stored number by number: one for each subgroup."""
         rows, columns, _ = self.tiling.fragment
         subgroups = self.tiling.split[0] * self.tiling.split[1]
-        return 0 if self.is_exact else subgroups * rows * columns * self.out.byte_len
+        is_unneeded = self.is_exact and self.stores_matrices
+        return 0 if is_unneeded or self.tiling.is_scalar else subgroups * rows * columns * self.result.accumulator.byte_len
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory that a workgroup takes."""
-        return STAGES * (self.a.shared_bytes + self.b.shared_bytes) + self.edge_bytes
+        if self.tiling.is_scalar:
+            m, n, k = self.tiling.tile
+            return (m + n) * k * self.result.accumulator.byte_len
+        return STAGES * (self.a.shared_bytes + self.b.shared_bytes) + self.staged_bytes
 
     def problem(self) -> str | None:
         """Return why there is no such kernel, None if there is."""
@@ -116,6 +161,17 @@ class ProductDescription:
         for axis, (size, parts, fragment) in enumerate(zip(tiling.tile, (*tiling.split, 1), tiling.fragment, strict=True)):
             if size % (parts * fragment):
                 return f"{size} along {'mnk'[axis]} are not {parts} times whole fragments of {fragment}"
+        return self._scalar_problem() if tiling.is_scalar else self._matrix_problem()
+
+    def _scalar_problem(self) -> str | None:
+        for name, part in (("a", self.a), ("b", self.b)):
+            count = part.lines * part.width
+            if count % self.tiling.invocations:
+                return f"{self.tiling.invocations} invocations cannot load {count} numbers of {name} in equal shares"
+        return None
+
+    def _matrix_problem(self) -> str | None:
+        tiling = self.tiling
         for name, part in (("a", self.a), ("b", self.b)):
             if part.width % self.operand.in_vector or part.lines % PHASE:
                 return f"the part of {name}, {part.lines} lines of {part.width}, has no whole vectors, or no groups of 8 lines"

@@ -35,6 +35,11 @@ class ElementType:
         return self.declaration[0] == Op.TypeFloat
 
     @property
+    def is_bfloat(self) -> bool:
+        """Whether it is bfloat16."""
+        return self.declaration[2:] == (_BFLOAT16_KHR,) and self.is_float
+
+    @property
     def in_vector(self) -> int:
         """How many elements 16 bytes are."""
         return VECTOR_BYTES // self.byte_len

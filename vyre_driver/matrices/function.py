@@ -8,6 +8,7 @@ Source: SPIR-V 1.6, 2.11 (structured control flow), 3.25 (memory semantics).
 
 from __future__ import annotations
 
+import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 LOOP_CONTROL_DONT_UNROLL = 2
 _ALL_BITS = 0xFFFF_FFFF
+_ALL_IN_INTERFACE = 0x0001_0400  # the version from which on an entry point names all global variables
 
 
 class Word:
@@ -103,6 +105,8 @@ class Function:
         self.void = module.type(Op.TypeVoid)
         self.bool = module.type(Op.TypeBool)
         self.u32 = module.type(Op.TypeInt, 32, 0)
+        self.s32 = module.type(Op.TypeInt, 32, 1)
+        self.f32 = module.type(Op.TypeFloat, 32)
         self._words: list[int] = []
         self._variables: list[int] = []
         self._interface: list[int] = []
@@ -114,6 +118,10 @@ class Function:
     def const(self, number: int) -> int:
         """Return the id of a u32."""
         return self.module.constant(Op.Constant, self.u32, number & _ALL_BITS)
+
+    def number(self, value: float) -> int:
+        """Return the id of a float32."""
+        return self.module.constant(Op.Constant, self.f32, *struct.unpack("<I", struct.pack("<f", value)))
 
     def id_of(self, index: Index) -> int:
         """Return the id of a whole number."""
@@ -141,8 +149,11 @@ class Function:
         """Return the smaller of two whole numbers."""
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y)
-        glsl = self.module.ext_inst_import(GLSL_STD_450)
-        return Word(self, self.value(Ins.ExtInst, self.u32, glsl, Glsl.UMin, self.id_of(x), self.id_of(y)))
+        return Word(self, self.glsl(Glsl.UMin, self.u32, self.id_of(x), self.id_of(y)))
+
+    def glsl(self, number: int, type_id: int, *operands: int) -> int:
+        """Return the result of an instruction of GLSL.std.450."""
+        return self.value(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
 
     def is_below(self, x: Index, y: Index) -> int:
         """Return the condition that the first is smaller."""
@@ -169,7 +180,8 @@ class Function:
     def global_variable(self, storage: int, type_id: int) -> int:
         """Declare a variable outside the function."""
         result = self.module.global_variable(self.pointer(storage, type_id), storage)
-        self._interface.append(result)
+        if storage == StorageClass.INPUT or self.module.version >= _ALL_IN_INTERFACE:
+            self._interface.append(result)
         return result
 
     def shared(self, element: int, count: int) -> int:

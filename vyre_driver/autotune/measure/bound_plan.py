@@ -57,7 +57,7 @@ class BoundPlan:
             self._temporaries.append(named[name])
         self.bound = tuple(
             kernel.compiled(step).bind(
-                *(named[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants or None
+                *step.arguments(named), workgroups=step.workgroups, push_constants=step.push_constants or None
             )
             for step in plan.steps
         )

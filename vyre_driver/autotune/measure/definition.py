@@ -76,7 +76,8 @@ class Call:
 class Step:
     """One dispatch: the code, its buffers by name in binding order, workgroups, constants, push constants, configuration.
 
-    ``workgroups`` None takes one invocation for each element of the largest output; ``config`` is for programs.
+    ``workgroups`` None takes one invocation for each element of the largest output. ``views`` are the types as which the code
+    has buffers that are of another type for the caller: ``numpy.dtype((numpy.uint32, 4))`` is vectors of 16 bytes.
     """
 
     module: SpirvModule | Program
@@ -85,6 +86,15 @@ class Step:
     constants: Mapping[str, object] = field(default_factory=dict)
     push_constants: Mapping[str, object] = field(default_factory=dict)
     config: DispatchConfig | None = None
+    views: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+
+    def arguments(self, named: Mapping[str, Buffer]) -> tuple[Buffer, ...]:
+        """Return its buffers in binding order, as the code has them; raises InvalidInput where that is no whole number."""
+        return tuple(_viewed(named[name], self.views.get(name)) for name in self.buffers)
+
+
+def _viewed(buffer: Buffer, dtype: np.dtype[Any] | None) -> Buffer:
+    return buffer if dtype is None else buffer.reshape(-1).view(dtype.base).reshape(-1, *dtype.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,10 @@ class KernelDefinition(ABC):
     ) -> Call:
         """Return a call with the size that ``size`` finds; raises as that."""
         return Call(operands, parameters, self.size(operands, parameters), candidate, device)
+
+    def untuned(self, candidates: Sequence[Candidate], size: Size) -> Candidate:  # noqa: ARG002 -- of those whom it matters to
+        """Return what a call of this size runs with while nothing was measured: the one that the space prefers."""
+        return candidates[0]
 
     @abstractmethod
     def plan(self, call: Call) -> Plan:

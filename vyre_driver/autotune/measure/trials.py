@@ -143,7 +143,7 @@ class DeviceTrial:
         self._dispatches: tuple[BoundKernel, ...] = tuple(
             # Not with the kernels that calls are served from: what is tried once is not kept there.
             bench.driver.compile(step.module, step.constants, step.config).bind(
-                *(named[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants or None
+                *step.arguments(named), workgroups=step.workgroups, push_constants=step.push_constants or None
             )
             for step in plan.steps
         )

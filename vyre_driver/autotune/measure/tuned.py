@@ -210,7 +210,7 @@ class TunedKernel:
         at, known = self.definition.size_class(size), self._known
         found = known.get(at)
         if found is None:
-            found = known[at] = self.target.known(self.driver.tuning, at) or self.candidates[0]
+            found = known[at] = self.target.known(self.driver.tuning, at) or self.definition.untuned(self.candidates, size)
         self._latest = size, found
         return found
 

@@ -1,0 +1,112 @@
+"""The products that may be asked for: their types, layouts and results as a definition with a name of its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kernels.products import Product
+from vyre_driver.matrices.activations import ACTIVATIONS
+from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
+from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from vyre_driver.driver import Driver
+    from vyre_driver.matrices.elements import ElementType
+
+TENSOR = "tensor"
+_LOG = logging.getLogger("vyre_driver.kernels")
+_OPERANDS = {"float16": F16, "bfloat16": BF16, "int8": S8, "float32": F32}
+_RESULTS = {"float16": F16, "bfloat16": BF16, "float32": F32, "int32": S32}
+_SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
+_UNCUT = Tiling((1, 1, 1), (1, 1), SCALAR, 1)  # until a device and a candidate are known
+_said: set[tuple[str, bytes]] = set()
+
+
+def product(  # noqa: PLR0913 -- by keyword
+    dtype: DTypeLike,
+    *,
+    out_dtype: DTypeLike | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    bias: bool = False,
+    residual: bool = False,
+    activation: str | None = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> Product:
+    """Return the definition of a product.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of such types, or with such an activation.
+    """
+    operand = _element(dtype, _OPERANDS, "operands")
+    accumulator = F32 if operand.is_float else S32
+    out = accumulator if out_dtype is None else _element(out_dtype, _RESULTS, "results")
+    if not out.is_float and (operand.is_float or bias or residual or activation is not None):
+        raise InvalidInput(
+            f"results of {_SHORT[out]} are sums of int8 as they are, and {_SHORT[operand]} with "
+            f"bias={bias}, residual={residual}, activation={activation!r} was asked for",
+            fix="give out_dtype float32, float16 or bfloat16",
+        )
+    if activation is not None and activation not in ACTIVATIONS:
+        raise InvalidInput(
+            f"there is no activation {activation!r}",
+            fix=f"give None or one of {', '.join(ACTIVATIONS)}",
+            parameter="activation",
+        )
+    result = Result(accumulator, out, bias, residual, activation)
+    layout = ("t" if transpose_a else "n") + ("t" if transpose_b else "n")
+    parts = ["product", _SHORT[operand], *([] if layout == "nn" else [layout]), *([] if out == accumulator else [_SHORT[out]])]
+    name = "_".join([*parts, *result.extra_buffers, *([] if activation is None else [activation])])
+    description = ProductDescription(operand, result, _UNCUT, transpose_a, transpose_b, is_aligned=False, is_direct=False)
+    return Product(name, description, (*names, *result.extra_buffers))
+
+
+def on_driver(driver: Driver, definition: Product, require: str | None) -> TunedKernel:
+    """Return a product on a driver; that a device has no matrices for its types is logged once.
+
+    Raises
+    ------
+    InvalidInput
+        If ``require`` is neither None nor ``"tensor"``.
+    UnsupportedFeature
+        If it is ``"tensor"`` and the device has no such matrices; as ``TunedKernel``.
+    """
+    if require not in (None, TENSOR):
+        raise InvalidInput(f"require is {require!r}", fix=f"give None or {TENSOR!r}", parameter="require")
+    kernel = TunedKernel(driver, definition)
+    if definition.is_on_matrices(kernel.device):
+        return kernel
+    operand, device = definition.description.operand, driver.device
+    lack = f"{device.name!r} has no cooperative matrices of {_SHORT[operand]}, or is open without their features"
+    if require is not None:
+        raise UnsupportedFeature(
+            f"{definition.name} is to run on tensor cores, and {lack}",
+            fix="leave require out to run it on ordinary units, or choose another device",
+            feature="cooperativeMatrix",
+        )
+    if operand is not F32 and (_SHORT[operand], device.device_uuid) not in _said:
+        _said.add((_SHORT[operand], device.device_uuid))
+        _LOG.warning("%s: products of %s run on ordinary units, which is slower", lack, _SHORT[operand])
+    return kernel
+
+
+def _element(dtype: DTypeLike, known: dict[str, ElementType], what: str) -> ElementType:
+    name = dtype if isinstance(dtype, str) else _name_of(dtype)
+    if name not in known:
+        raise InvalidInput(
+            f"there are no products with {what} of {name}", fix=f"give one of {', '.join(known)}", parameter=what
+        )
+    return known[name]
+
+
+def _name_of(dtype: Any) -> str:  # noqa: ANN401 -- what numpy takes
+    return str(np.dtype(dtype).name)

@@ -1,0 +1,75 @@
+"""The numbers of products in numpy: their types, float64 of them, and what becomes of sums."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.numpy_types import numpy_element
+from vyre_driver.matrices.activations import ERF_COEFFICIENTS, ERF_P
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.matrices.elements import ElementType
+
+    Numbers = NDArray[np.float64]
+
+_DTYPES = {"float16": np.float16, "float32": np.float32, "sint8": np.int8, "sint32": np.int32}
+_BFLOAT16 = "bfloat16"
+_BITS = np.dtype(np.uint16)
+
+
+def dtype_of(element: ElementType) -> np.dtype[Any]:
+    """Return numpy's type; of bfloat16 that of ml_dtypes, and unsigned words of 16 bits where that is not installed."""
+    if not element.is_bfloat:
+        return np.dtype(_DTYPES[element.name])
+    found = numpy_element(DataType.BF16)
+    return _BITS if found is None else found.dtype
+
+
+def is_of(dtype: np.dtype[Any], element: ElementType) -> bool:
+    """Whether arrays of a type hold such numbers; bfloat16 may be bits."""
+    return dtype.name == _BFLOAT16 or dtype == _BITS if element.is_bfloat else dtype == _DTYPES[element.name]
+
+
+def as_float64(array: NDArray[Any], element: ElementType) -> Numbers:
+    """Return the numbers of an array."""
+    if element.is_bfloat and array.dtype == _BITS:
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def rounded(numbers: Numbers, element: ElementType, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return numbers as an array of a type that holds such; they are rounded to float32 before bfloat16."""
+    with np.errstate(over="ignore"):
+        if not (element.is_bfloat and dtype == _BITS):
+            return numbers.astype(dtype)
+        bits = numbers.astype(np.float32).view(np.uint32)
+    near = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+    return np.where(np.isnan(numbers), bits >> 16 | 0x40, near).astype(np.uint16)
+
+
+def _relu(x: Numbers) -> Numbers:
+    return np.where(x < 0, 0.0, x)
+
+
+def _silu(x: Numbers) -> Numbers:
+    found: Numbers = x / (1 + np.exp(-x))
+    return found
+
+
+def _gelu(x: Numbers) -> Numbers:
+    size = np.abs(x) * math.sqrt(0.5)
+    t = 1 / (1 + ERF_P * size)
+    rest = np.polyval([*ERF_COEFFICIENTS[::-1], 0.0], t) * np.exp(-size * size)
+    found: Numbers = 0.5 * x * np.where(x < 0, rest, 2 - rest)
+    return found
+
+
+ACTIVATIONS: dict[str | None, Callable[[Numbers], Numbers]] = {None: lambda x: x, "relu": _relu, "silu": _silu, "gelu": _gelu}

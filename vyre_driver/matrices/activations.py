@@ -1,0 +1,56 @@
+"""Functions that are applied to the numbers of a result, as PyTorch has them, in float32."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.instructions import Glsl, Ins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.matrices.function import Function
+
+# 1 - erf(x) of x >= 0 is t * (a1 + a2 * t + ...) * exp(-x * x) to 1.5e-7, where t = 1 / (1 + P * x):
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
+ERF_P = 0.3275911
+ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+
+def relu(f: Function, x: int) -> int:
+    """Return the larger of x and 0; of a NaN a NaN."""
+    is_negative = f.value(Ins.FOrdLessThan, f.bool, x, f.number(0))
+    return f.select(f.f32, is_negative, f.number(0), x)
+
+
+def silu(f: Function, x: int) -> int:
+    """Return ``x / (1 + exp(-x))``."""
+    grown = f.glsl(Glsl.Exp, f.f32, f.value(Ins.FNegate, f.f32, x))
+    return f.value(Ins.FDiv, f.f32, x, f.value(Ins.FAdd, f.f32, f.number(1), grown))
+
+
+def gelu(f: Function, x: int) -> int:
+    """Return ``x / 2 * (1 + erf(x / sqrt(2)))``, the error function to 1.5e-7."""
+
+    def times(one: int, other: int) -> int:
+        return f.value(Ins.FMul, f.f32, one, other)
+
+    def plus(one: int, other: int) -> int:
+        return f.value(Ins.FAdd, f.f32, one, other)
+
+    scaled = times(x, f.number(math.sqrt(0.5)))
+    size = f.glsl(Glsl.FAbs, f.f32, scaled)
+    t = f.value(Ins.FDiv, f.f32, f.number(1), plus(f.number(1), times(f.number(ERF_P), size)))
+    series = f.number(ERF_COEFFICIENTS[-1])
+    for one in reversed(ERF_COEFFICIENTS[:-1]):
+        series = plus(f.number(one), times(series, t))
+    decay = f.glsl(Glsl.Exp, f.f32, f.value(Ins.FNegate, f.f32, times(size, size)))
+    rest = times(times(series, t), decay)
+    # Of a negative x what is left is half of the rest itself: nothing cancels.
+    is_negative = f.value(Ins.FOrdLessThan, f.bool, x, f.number(0))
+    weight = f.select(f.f32, is_negative, rest, f.value(Ins.FSub, f.f32, f.number(2), rest))
+    return times(times(x, f.number(0.5)), weight)
+
+
+ACTIVATIONS: dict[str, Callable[[Function, int], int]] = {"relu": relu, "gelu": gelu, "silu": silu}

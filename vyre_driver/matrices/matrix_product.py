@@ -1,0 +1,174 @@
+"""Products on cooperative matrices.
+
+A step's parts of the operands go through registers to shared memory, those of the next step while this one is multiplied; a
+subgroup keeps the sums of its patch in fragments.
+
+Source: SPV_KHR_cooperative_matrix; Vulkan 1.4, ``VK_KHR_cooperative_matrix``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vyre_driver.matrices.description import STAGES
+from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN, Operand, UnalignedOperand
+from vyre_driver.matrices.tiles import Tile, TiledProduct
+from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.instructions import Ins, Scope
+from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.matrices.description import ProductDescription
+    from vyre_driver.matrices.elements import ElementType
+    from vyre_driver.matrices.function import Index
+
+_SPIRV_1_6, _VULKAN = 0x0001_0600, 3
+_TYPE_MATRIX, _STORE, _MUL_ADD = 4456, 4458, 4459
+_USE_A, _USE_B, _USE_ACCUMULATOR = 0, 1, 2
+_ALL_SIGNED = 0xF
+_MOST_UNROLLED = 8
+
+
+class MatrixProduct(TiledProduct):
+    """Fragments of matrices, each of a subgroup."""
+
+    def __init__(self, description: ProductDescription) -> None:
+        """Declare what a product has, fragments and shared memory."""
+        super().__init__(description, ModuleBuilder(_SPIRV_1_6), _VULKAN)
+        for one in (Capability.VulkanMemoryModel, Capability.GroupNonUniform, Capability.CooperativeMatrixKHR):
+            self.module.capability(one)
+        self.module.extension("SPV_KHR_cooperative_matrix")
+        f, result = self.f, description.result
+        rows, columns, depth = description.tiling.fragment
+        self._of_a = self._matrix(description.operand, rows, depth, _USE_A)
+        self._of_b = self._matrix(description.operand, depth, columns, _USE_B)
+        self._of_sum = self._matrix(result.accumulator, rows, columns, _USE_ACCUMULATOR)
+        self._of_out = self._matrix(result.out, rows, columns, _USE_ACCUMULATOR) if description.stores_matrices else 0
+        kind = Operand if description.is_aligned else UnalignedOperand
+        invocations = description.tiling.invocations
+        layouts = (
+            COLUMN_MAJOR if description.a_transposed else ROW_MAJOR,
+            COLUMN_MAJOR if description.b_transposed else ROW_MAJOR,
+        )
+        self._a = kind(f, "a", 0, description.a, invocations, layouts[0])
+        self._b = kind(f, "b", 1, description.b, invocations, layouts[1])
+        down, across = description.tiling.patch
+        self._sums = [f.variable(self._of_sum) for _ in range(down * across)]
+        self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
+        self._number = f.f32 if result.accumulator.is_float else f.s32
+        staged = description.staged_bytes // result.accumulator.byte_len
+        self._staged = f.shared(self._number, staged) if staged else None
+
+    def _matrix(self, element: ElementType, rows: int, columns: int, use: int) -> int:
+        const = self.f.const
+        component = element.declared(self.module)
+        return self.module.type(_TYPE_MATRIX, component, const(Scope.SUBGROUP), const(rows), const(columns), const(use))
+
+    def sum(self, tile: Tile) -> None:
+        """Sum all products of a patch; two steps in turn, so that each stage of shared memory is one array."""
+        f, step = self.f, self.d.tiling.tile[2]
+        zeros = self.module.constant(Op.ConstantNull, self._of_sum)
+        for one in self._sums:
+            f.store(one, zeros)
+        # Past the end of k exact kernels would read on: they load the last step again, which nothing multiplies.
+        last = tile.stop - step if self.d.is_exact else tile.stop
+        self._keep(self._fetch(tile, tile.start), 0)
+        f.barrier()
+        with f.repeat(tile.start, tile.stop, STAGES * step) as depth:
+            for stage in range(STAGES):
+                fetched = self._fetch(tile, f.least(depth + (stage + 1) * step, last))
+                self._multiply(stage)
+                self._keep(fetched, 1 - stage)
+                f.barrier()
+
+    def _fetch(self, tile: Tile, depth: Index) -> tuple[list[int], list[int]]:
+        at_a, at_b = self.places(tile, depth)
+        is_exact = self.d.is_exact
+        return self._a.fetch(self.lane, at_a, is_exact=is_exact), self._b.fetch(self.lane, at_b, is_exact=is_exact)
+
+    def _keep(self, fetched: tuple[list[int], list[int]], stage: int) -> None:
+        self._a.keep(self.lane, fetched[0], stage)
+        self._b.keep(self.lane, fetched[1], stage)
+
+    def _patch(self) -> tuple[Index, Index]:
+        """Return where the subgroup's patch begins in the tile."""
+        (tile_m, tile_n, _), (down, across) = self.d.tiling.tile, self.d.tiling.split
+        return self._subgroup // across * (tile_m // down), self._subgroup % across * (tile_n // across)
+
+    def _multiply(self, stage: int) -> None:
+        f, tiling = self.f, self.d.tiling
+        (down, across), (rows, columns, depth) = tiling.patch, tiling.fragment
+        row, column = self._patch()
+        first_a, first_b = self._a.first(row), self._b.first(column)
+        signs = () if self.d.operand.is_float else (_ALL_SIGNED,)
+        for at in range(0, tiling.tile[2], depth):
+            of_a = [self._a.fragment(self._of_a, stage, first_a, i * rows, at) for i in range(down)]
+            for j in range(across):
+                of_b = self._b.fragment(self._of_b, stage, first_b, j * columns, at)
+                for i in range(down):
+                    one = self._sums[i * across + j]
+                    f.store(one, f.value(_MUL_ADD, self._of_sum, of_a[i], of_b, f.load(self._of_sum, one), *signs))
+
+    def store(self, tile: Tile) -> None:
+        """Store each fragment: as a matrix where that will do for all of the tile, else number by number.
+
+        It is one for all subgroups, since some devices have a barrier of one subgroup wait for the others.
+        """
+        f, (rows, columns, _) = self.f, self.d.tiling.tile
+        if not self.d.stores_matrices:
+            self._store_each(tile, partial(self._store_numbers, unrolled=True))
+        elif self.d.is_exact:
+            self._store_each(tile, self._store_whole)
+        else:
+            is_whole = f.both(
+                f.is_below(tile.row + (rows - 1), self.pushed["m"]), f.is_below(tile.column + (columns - 1), self.pushed["n"])
+            )
+            with f.when(is_whole):
+                self._store_each(tile, self._store_whole)
+            with f.when(f.fails(is_whole)):
+                self._store_each(tile, partial(self._store_numbers, unrolled=False))
+
+    def _store_each(self, tile: Tile, store: Callable[[Tile, int, Index, Index], None]) -> None:
+        (down, across), (rows, columns, _) = self.d.tiling.patch, self.d.tiling.fragment
+        first_row, first_column = self._patch()
+        for i in range(down):
+            for j in range(across):
+                found = self.f.load(self._of_sum, self._sums[i * across + j])
+                store(tile, found, tile.row + first_row + i * rows, tile.column + first_column + j * columns)
+
+    def _store_whole(self, tile: Tile, found: int, row: Index, column: Index) -> None:
+        f, result = self.f, self.d.result
+        found = self.epilogue.scaled(self._of_sum, found)
+        if result.out != result.accumulator:
+            found = f.value(Ins.FConvert, self._of_out, found)
+        pointer = self.epilogue.c.at(self.place(tile, row, column))
+        f.effect(_STORE, pointer, found, f.const(ROW_MAJOR), f.id_of(self.pushed["c_stride"]), 0)
+
+    def _store_numbers(self, tile: Tile, found: int, row: Index, column: Index, *, unrolled: bool) -> None:
+        """Store what of a fragment is within the result, number by number from shared memory."""
+        f, (rows, columns, _), lanes = self.f, self.d.tiling.fragment, self.d.tiling.subgroup_size
+        assert self._staged is not None  # noqa: S101 -- staged_bytes has room for it
+        first = self._subgroup * (rows * columns)
+        at = f.at(StorageClass.WORKGROUP, self._number, self._staged, first)
+        f.effect(_STORE, at, found, f.const(ROW_MAJOR), f.const(columns), WRITTEN, f.const(Scope.SUBGROUP))
+        f.barrier(Scope.SUBGROUP)
+        lane, count = f.built_in(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID), rows * columns
+        if unrolled and count % lanes == 0 and count // lanes <= _MOST_UNROLLED:
+            for number in range(0, count, lanes):
+                self._store_number(tile, first, lane + number, (row, column))
+        else:
+            with f.repeat(lane, count, lanes) as one:
+                self._store_number(tile, first, one, (row, column))
+        f.barrier(Scope.SUBGROUP)
+
+    def _store_number(self, tile: Tile, first: Index, one: Index, corner: tuple[Index, Index]) -> None:
+        f, columns = self.f, self.d.tiling.fragment[1]
+        y, x = corner[0] + one // columns, corner[1] + one % columns
+        with f.when(f.both(f.is_below(y, self.pushed["m"]), f.is_below(x, self.pushed["n"]))):
+            assert self._staged is not None  # noqa: S101 -- as above
+            place = f.at(StorageClass.WORKGROUP, self._number, self._staged, first + one)
+            value = f.load(self._number, place, READ, f.const(Scope.SUBGROUP))
+            self.epilogue.write(self.place(tile, y, x), x, value)

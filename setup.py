@@ -25,6 +25,7 @@ SHADERS = Path("shaders")
 COMPILED = SHADERS / "compiled.json"
 # Shaders compiled more than once: what is compiled beside SOURCE.spv, and with which macros.
 VARIANTS = {
+    "attention": {"attention_f16": ["HALVES"], "attention_bf16": ["BFLOATS"]},
     "layernorm": {
         f"{name}{dtype}{kind}{wide}": [*rms, *halves, *macros, *vectors]
         for name, rms in (("layernorm", []), ("rmsnorm", ["RMS"]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KERNELS",
     "TunedKernel",
+    "attention",
     "histogram",
     "inclusive_scan",
     "layernorm",
@@ -64,12 +66,47 @@ KERNELS: dict[str, KernelDefinition] = {
         MATMUL_F16,
         LINEAR_INT4,
         LINEAR_INT8,
+        attention_of("float16", is_causal=False),
+        attention_of("float16", is_causal=True),
         product("float16"),
         product("bfloat16"),
         product("int8"),
         product("float16", out_dtype="float16", transpose_b=True, bias=True, names=("x", "weight")),
     )
 }
+
+
+def attention(
+    driver: Driver, dtype: DTypeLike = "float16", *, is_causal: bool = False, require: str | None = None
+) -> TunedKernel:
+    """Return ``(q, k, v, scale=None, shift=0) -> softmax(scale * q @ k^T) @ v`` of each head, in one pass over the keys.
+
+    float16 and bfloat16 heads of a multiple of 16 elements, to 128, run on tensor cores where the device has cooperative
+    matrices for them; other heads, to 256 elements, and float32 run on ordinary units. Sums are float32.
+
+    Parameters
+    ----------
+    dtype
+        The type of all arrays: ``q`` ([batch,] heads, queries, elements), ``k`` and ``v`` ([batch,] kv_heads, keys, elements),
+        where ``heads`` are a multiple of ``kv_heads``. float16, bfloat16 (arrays of ml_dtypes, or their bits as uint16) or
+        float32.
+    is_causal
+        Whether query i sees keys up to i + ``shift`` only: ``shift`` 0 is PyTorch's ``is_causal``, ``keys - queries`` has the
+        last query see all keys. A query that sees none has zeros.
+    require
+        ``"tensor"`` refuses a device without such matrices.
+
+    ``scale`` is a number above 0; None is 1 / sqrt(elements).
+
+    Raises
+    ------
+    InvalidInput
+        If there is no attention of such a type.
+    UnsupportedFeature
+        If the device has not what ``require`` asks for, or no storage of 16 bits in buffers.
+    """
+    definition = attention_of(dtype, is_causal=is_causal)
+    return on_driver(driver, definition, definition.element, require)
 
 
 def saxpy(driver: Driver) -> TunedKernel:
@@ -174,7 +211,7 @@ def matmul(  # noqa: PLR0913 -- by keyword
     )
     if require is None and definition.name == "product_f32":
         return TunedKernel(driver, KERNELS["matmul"])
-    return on_driver(driver, definition, require)
+    return on_driver(driver, definition, definition.description.operand, require)
 
 
 def matmul_f16(driver: Driver) -> TunedKernel:
@@ -233,4 +270,4 @@ def linear(  # noqa: PLR0913 -- by keyword
     definition = product(
         dtype, out_dtype=dtype, transpose_b=True, bias=bias, residual=residual, activation=activation, names=("x", "weight")
     )
-    return on_driver(driver, definition, require)
+    return on_driver(driver, definition, definition.description.operand, require)

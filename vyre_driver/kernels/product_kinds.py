@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kernels.product_numbers import element_of
 from vyre_driver.kernels.products import Product
 from vyre_driver.matrices.activations import ACTIVATIONS
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.driver import Driver
+    from vyre_driver.kernels.attention import Attention
     from vyre_driver.matrices.elements import ElementType
 
 TENSOR = "tensor"
@@ -47,9 +47,9 @@ def product(  # noqa: PLR0913 -- by keyword
     InvalidInput
         If there is none of such types, or with such an activation.
     """
-    operand = _element(dtype, _OPERANDS, "operands")
+    operand = element_of(dtype, _OPERANDS, "operands")
     accumulator = F32 if operand.is_float else S32
-    out = accumulator if out_dtype is None else _element(out_dtype, _RESULTS, "results")
+    out = accumulator if out_dtype is None else element_of(out_dtype, _RESULTS, "results")
     if not out.is_float and (operand.is_float or bias or residual or activation is not None):
         raise InvalidInput(
             f"results of {_SHORT[out]} are sums of int8 as they are, and {_SHORT[operand]} with "
@@ -70,8 +70,8 @@ def product(  # noqa: PLR0913 -- by keyword
     return Product(name, description, (*names, *result.extra_buffers))
 
 
-def on_driver(driver: Driver, definition: Product, require: str | None) -> TunedKernel:
-    """Return a product on a driver; that a device has no matrices for its types is logged once.
+def on_driver(driver: Driver, definition: Product | Attention, element: ElementType, require: str | None) -> TunedKernel:
+    """Return a kernel on a driver; that the device has no matrices for its operands is logged once.
 
     Raises
     ------
@@ -85,28 +85,15 @@ def on_driver(driver: Driver, definition: Product, require: str | None) -> Tuned
     kernel = TunedKernel(driver, definition)
     if definition.is_on_matrices(kernel.device):
         return kernel
-    operand, device = definition.description.operand, driver.device
-    lack = f"{device.name!r} has no cooperative matrices of {_SHORT[operand]}, or is open without their features"
+    device = driver.device
+    lack = f"{device.name!r} has no cooperative matrices of {element.name}, or is open without their features"
     if require is not None:
         raise UnsupportedFeature(
             f"{definition.name} is to run on tensor cores, and {lack}",
             fix="leave require out to run it on ordinary units, or choose another device",
             feature="cooperativeMatrix",
         )
-    if operand is not F32 and (_SHORT[operand], device.device_uuid) not in _said:
-        _said.add((_SHORT[operand], device.device_uuid))
-        _LOG.warning("%s: products of %s run on ordinary units, which is slower", lack, _SHORT[operand])
+    if element is not F32 and (element.name, device.device_uuid) not in _said:
+        _said.add((element.name, device.device_uuid))
+        _LOG.warning("%s: it is multiplied on ordinary units, which are slower", lack)
     return kernel
-
-
-def _element(dtype: DTypeLike, known: dict[str, ElementType], what: str) -> ElementType:
-    name = dtype if isinstance(dtype, str) else _name_of(dtype)
-    if name not in known:
-        raise InvalidInput(
-            f"there are no products with {what} of {name}", fix=f"give one of {', '.join(known)}", parameter=what
-        )
-    return known[name]
-
-
-def _name_of(dtype: Any) -> str:  # noqa: ANN401 -- what numpy takes
-    return str(np.dtype(dtype).name)

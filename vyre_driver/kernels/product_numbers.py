@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.numpy_types import numpy_element
 from vyre_driver.matrices.activations import ERF_COEFFICIENTS, ERF_P
@@ -14,7 +15,7 @@ from vyre_driver.matrices.activations import ERF_COEFFICIENTS, ERF_P
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.matrices.elements import ElementType
 
@@ -31,6 +32,18 @@ def dtype_of(element: ElementType) -> np.dtype[Any]:
         return np.dtype(_DTYPES[element.name])
     found = numpy_element(DataType.BF16)
     return _BITS if found is None else found.dtype
+
+
+def element_of(dtype: DTypeLike, known: dict[str, ElementType], what: str) -> ElementType:
+    """Return the type that a name or a type of numpy or ml_dtypes means; raises InvalidInput if it is none of those known."""
+    try:
+        name = dtype if isinstance(dtype, str) else str(np.dtype(dtype).name)
+    except TypeError:  # no type at all
+        name = repr(dtype)
+    if name in known:
+        return known[name]
+    names = ", ".join(known)
+    raise InvalidInput(f"there is no such kernel with {what} of {name}", fix=f"give one of {names}", parameter=what)
 
 
 def is_of(dtype: np.dtype[Any], element: ElementType) -> bool:

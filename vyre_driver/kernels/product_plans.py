@@ -121,18 +121,19 @@ class ProductPlan:
         push = {"m": shape.m, "n": shape.n, "k": shape.k, "a_stride": a_stride, "b_stride": b_stride, "c_stride": shape.n}
         push |= {"a_batch": shape.a_step, "b_batch": shape.b_step, "c_batch": shape.m * shape.n}
         push |= {"parts": parts, "k_part": self._k_part}
-        push |= {"scale": _bits_of_float(self.scale if parts == 1 else 1.0)}
+        push |= {"scale": bits_of_float(self.scale if parts == 1 else 1.0)}
         operand = _VECTORS if cut.is_aligned else _bits_of(cut)
         views = {name: operand for name in self.inputs[:2] if operand is not None}
         views |= _bfloat_views(cut.result.out, (out, *extra))
+        config = None if cut.tiling.is_scalar else subgroup_config(self.call.device)
         names, grid = (*self.inputs[:2], out, *extra), (across, down, shape.batch * parts)
-        return Step(module_of(cut), names, grid, {}, push, self._config(cut), views)
+        return Step(module_of(cut), names, grid, {}, push, config, views)
 
     def _in_parts(self, steps: tuple[Step, ...], parts: int) -> Plan:
         """Return what sums parts after these steps; of none it makes sums of nothing."""
         shape, result, (name, out) = self.shape, self.description.result, self.out
         size = shape.m * shape.n
-        push = {"n": shape.n, "size": size, "count": shape.batch * size, "parts": parts, "scale": _bits_of_float(self.scale)}
+        push = {"n": shape.n, "size": size, "count": shape.batch * size, "parts": parts, "scale": bits_of_float(self.scale)}
         groups = grid_of(math.ceil(shape.batch * size / INVOCATIONS), self.call.device.physical.limits)
         names = (name, *self.inputs[2:])
         views = _bfloat_views(result.out, names)
@@ -140,13 +141,14 @@ class ProductPlan:
         partial = Operand((max(shape.batch * parts * size, 1),), dtype_of(result.accumulator))
         return Plan((*steps, last), {name: out}, {_PARTIAL: partial})
 
-    def _config(self, cut: ProductDescription) -> DispatchConfig | None:
-        """Return that subgroups are of the size that fragments are for, and whole, where the device can be asked."""
-        is_asked = not cut.tiling.is_scalar and self.call.device.features >= _SUBGROUPS
-        return DispatchConfig(subgroup_size=cut.tiling.subgroup_size) if is_asked else None
+
+def subgroup_config(device: DeviceFacts) -> DispatchConfig | None:
+    """Return that subgroups are of the device's size, which fragments are for, and whole, where the device can be asked."""
+    return DispatchConfig(subgroup_size=device.physical.subgroup_size) if device.features >= _SUBGROUPS else None
 
 
-def _bits_of_float(number: float) -> int:
+def bits_of_float(number: float) -> int:
+    """Return a number as the bits of a float32."""
     return int(np.float32(number).view(np.uint32))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vyre_driver.autotune.measure.definition import DeviceFacts
+    from vyre_driver.matrices.elements import ElementType
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 Fragment = tuple[int, int, int]
@@ -35,8 +36,12 @@ _SCALAR_DEPTH, _SCALAR_SPLIT = 16, 8
 
 
 def fragment_of(description: ProductDescription, device: DeviceFacts) -> Fragment | None:
+    """Return the fragment of a product; as ``fragment_for``."""
+    return fragment_for(description.operand, description.result.accumulator, device)
+
+
+def fragment_for(operand: ElementType, accumulator: ElementType, device: DeviceFacts) -> Fragment | None:
     """Return (m, n, k) of what the device's subgroups multiply at once, None if it has no such matrices or they are off."""
-    operand, accumulator = description.operand, description.result.accumulator
     needed = _FEATURES | _OF_TYPES.get(operand.name, {"none"})
     if not needed <= device.features:
         return None

@@ -1,0 +1,258 @@
+"""Attention: ``softmax(scale * q @ k^T) @ v`` of each head, in one pass over the keys; on tensor cores where there are.
+
+Devices without cooperative matrices for the type, and heads of other sizes, take a shader on ordinary units.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
+from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
+from vyre_driver.kernels.attention_shapes import AttentionShape, attention_shape
+from vyre_driver.kernels.long_arrays import check_parameters
+from vyre_driver.kernels.product_numbers import as_float64, dtype_of, element_of, is_of, rounded
+from vyre_driver.kernels.product_plans import bits_of_float, subgroup_config
+from vyre_driver.kernels.product_tilings import fragment_for
+from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.zeros import zeros_plan
+from vyre_driver.matrices.attention import PUSHED, attention_module
+from vyre_driver.matrices.attention_description import AttentionDescription, AttentionTiling
+from vyre_driver.matrices.elements import BF16, F16, F32
+from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from vyre_driver.kernels.product_tilings import Fragment
+    from vyre_driver.matrices.elements import ElementType
+
+_NAMES = ("q", "k", "v")
+_VECTORS, _BITS = np.dtype((np.uint32, 4)), np.dtype(np.uint16)
+_SHADERS = {"float32": "attention", "float16": "attention_f16", "bfloat16": "attention_bf16"}
+_HALVES = "storageBuffer16BitAccess"
+_QUERIES = 8  # of a workgroup of shaders/attention.comp
+_MOST_PLACES = 256  # of a row there
+_LARGEST_HEAD = 128  # on matrices: of more there is no room in registers
+
+
+@lru_cache(maxsize=64)
+def _emitted(description: AttentionDescription) -> SpirvModule:
+    return SpirvModule.from_bytes(attention_module(description), name="attention")
+
+
+def _tiling(fragment: Fragment, subgroup_size: int, candidate: Candidate) -> AttentionTiling:
+    keys, is_direct = candidate["TILE_X"], fragment[1] == fragment[2]
+    subgroups = candidate.workgroup_size[0] // subgroup_size
+    return AttentionTiling(fragment[0], keys, subgroups, fragment, subgroup_size, keys, is_direct)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(KernelDefinition):
+    """Heads of one type; ``is_causal`` as PyTorch has it: a query sees the keys up to its own number.
+
+    A size is (batch, heads, queries, keys, elements of a row).
+    """
+
+    name: str
+    element: ElementType
+    is_causal: bool
+    inputs = _NAMES
+    sizes = tuple((1, 32, length, length, 128) for length in (256, 1024, 4096))
+
+    def is_on_matrices(self, device: DeviceFacts) -> bool:
+        """Whether the device has cooperative matrices for this type."""
+        return self.fragment(device) is not None
+
+    def fragment(self, device: DeviceFacts) -> Fragment | None:
+        """Return (m, n, k) of what the device's subgroups multiply at once of this type, None if there are no such matrices."""
+        return None if self.element is F32 else fragment_for(self.element, F32, device)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the shader for ordinary units, and what the preferred candidate is for a head of 128; or that alone."""
+        shipped = shipped_module(_SHADERS[self.element.name])
+        fragment = self.fragment(device)
+        if fragment is None:
+            return (shipped,)
+        return shipped, _emitted(self._described(device, fragment, self.space(device).preferred, _LARGEST_HEAD))
+
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return keys of a step and workgroups; on ordinary units nothing. Raises UnsupportedFeature."""
+        if self.element is not F32 and _HALVES not in device.features:
+            raise UnsupportedFeature(
+                f"{self.name} needs {_HALVES}, and {device.physical.name!r} is open without it",
+                fix="run with the vyre layer, choose another device, or convert the arrays to float32",
+                feature=_HALVES,
+            )
+        fragment, subgroup = self.fragment(device), device.physical.subgroup_size
+        if fragment is None:
+            return TuningSpace(())
+        # On a CPU one subgroup: some have a barrier of one wait for the others, and they reach different ones.
+        counts, keys = ((1,), (2, 1)) if device.physical.is_software else ((4, 8), (4, 2))
+        axes = (
+            Axis("TILE_X", tuple(count * fragment[1] for count in keys), "keys of a step"),
+            Axis(
+                "WORKGROUP_X", tuple(count * subgroup for count in counts), "invocations, each subgroup with its queries", "x"
+            ),
+        )
+
+        def rule(candidate: Candidate, limits: Limits) -> str | None:
+            largest = self._described(device, fragment, candidate, _LARGEST_HEAD)
+            if largest.problem() is None and largest.shared_bytes > limits.max_compute_shared_memory_size:
+                return (
+                    f"it takes {largest.shared_bytes} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
+                )
+            return largest.problem()
+
+        return TuningSpace(axes, rule)
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (batch, heads, queries, keys, elements of a row); raises InvalidInput."""
+        check_parameters(self.name, parameters, ("scale", "shift"))
+        for name, one in operands.items():
+            if not is_of(one.dtype, self.element) or one.dtype != operands["q"].dtype:
+                raise InvalidInput(
+                    f"{name} of {self.name} is of {one.dtype}, and all three must be of {self.element.name}",
+                    fix="convert it with .astype(), or take the kernel of its type",
+                    binding=name,
+                )
+        shape = attention_shape(self.name, *(operands[name].shape for name in _NAMES))
+        self._scale(parameters, shape)
+        self._shift(parameters)
+        return shape.size
+
+    def plan(self, call: Call) -> Plan:
+        """Return one dispatch; raises LimitExceeded for too large a batch."""
+        shape = attention_shape(self.name, *(call.operands[name].shape for name in _NAMES))
+        output = {"o": call.operands["q"]}
+        if 0 in shape.out:
+            return zeros_plan("o", shape.out, call.operands["q"].dtype)
+        most = call.device.physical.limits.max_compute_work_group_count[2]
+        if shape.batch > most:
+            raise LimitExceeded(
+                f"{self.name} got a batch of {shape.batch}, and the device takes {most} at once",
+                fix=f"give parts of at most {most}",
+                requested=shape.batch,
+                limit=most,
+            )
+        return Plan((self._matrices(call, shape) or self._ordinary(call, shape),), output)
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return normally distributed numbers, as many heads of keys as of queries."""
+        batch, heads, queries, keys, head = size
+        dice, dtype = np.random.default_rng(seed), dtype_of(self.element)
+        shapes = ((batch, heads, queries, head), (batch, heads, keys, head), (batch, heads, keys, head))
+        return tuple(rounded(dice.standard_normal(one), self.element, dtype) for one in shapes), {}
+
+    def expected(self, *arrays: NDArray[Any], scale: float | None = None, shift: int = 0, **_: object) -> NDArray[Any]:
+        """Return the formula in float64, rounded once; a query that sees no key has zeros."""
+        shape = attention_shape(self.name, *(one.shape for one in arrays))
+        q, k, v = (as_float64(one, self.element) for one in arrays)
+        k, v = (np.repeat(one, shape.heads // max(shape.kv_heads, 1), axis=-3) for one in (k, v))
+        with np.errstate(all="ignore"):
+            scores = q @ k.swapaxes(-1, -2) * self._scale({"scale": scale}, shape)
+            if self.is_causal:
+                sees = np.arange(shape.keys) <= np.arange(shape.queries)[:, None] + shift
+                scores = np.where(sees, scores, -np.inf)
+            most = scores.max(-1, keepdims=True, initial=-np.inf)
+            weights = np.where(scores == -np.inf, 0.0, np.exp(scores - most))
+            sums = weights.sum(-1, keepdims=True)
+            found = np.where(sums == 0, 0.0, weights @ v / np.where(sums == 0, 1, sums))
+        return rounded(found, self.element, arrays[0].dtype)
+
+    def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- one for all
+        """Return 2**-16, and two units of the type, to which weights are rounded too."""
+        return 2.0**-16 + 2 * {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(self.element.name, 0.0)
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of all four arrays."""
+        batch, heads, queries, keys, head = size
+        return 2 * batch * heads * (queries + keys) * head * self.element.byte_len
+
+    def operations(self, size: Size) -> int:
+        """Return two multiplications and additions for each query, key and element, half of them where it is causal."""
+        return 4 * math.prod(size) // (2 if self.is_causal else 1)
+
+    def _described(self, device: DeviceFacts, fragment: Fragment, candidate: Candidate, head: int) -> AttentionDescription:
+        tiling = _tiling(fragment, device.physical.subgroup_size, candidate)
+        return AttentionDescription(self.element, self.element, head, tiling, self.is_causal)
+
+    def _matrices(self, call: Call, shape: AttentionShape) -> Step | None:
+        """Return the dispatch on tensor cores, None where there is none for this type or heads of this size."""
+        fragment = self.fragment(call.device)
+        if fragment is None or shape.head > _LARGEST_HEAD or not shape.keys:
+            return None
+        description = self._described(call.device, fragment, call.candidate, shape.head)
+        if description.problem() is not None:
+            return None
+        tiles = shape.heads * math.ceil(shape.queries / description.tiling.tile)
+        across, down, _ = grid_of(tiles, call.device.physical.limits)
+        steps = [
+            (shape.head, rows * shape.head, heads * rows * shape.head)
+            for heads, rows in ((shape.heads, shape.queries), (shape.kv_heads, shape.keys))
+        ]
+        sizes = (shape.heads, shape.kv_heads, shape.queries, shape.keys)
+        scale = bits_of_float(self._scale(call.parameters, shape))
+        numbers_pushed = (*sizes, scale, self._shift(call.parameters) % 2**32, *steps[0], *steps[1], *steps[1], *steps[0])
+        views = dict.fromkeys(_NAMES, _VECTORS) | ({"o": _BITS} if self.element.is_bfloat else {})
+        push = dict(zip(PUSHED, numbers_pushed, strict=True))
+        config = subgroup_config(call.device)
+        return Step(_emitted(description), (*_NAMES, "o"), (across, down, shape.batch), {}, push, config, views)
+
+    def _ordinary(self, call: Call, shape: AttentionShape) -> Step:
+        if shape.head > _MOST_PLACES:
+            raise LimitExceeded(
+                f"{self.name} got heads of {shape.head} elements, and takes {_MOST_PLACES}",
+                fix="split the heads",
+                requested=shape.head,
+                limit=_MOST_PLACES,
+            )
+        across, down, _ = grid_of(shape.heads * math.ceil(shape.queries / _QUERIES), call.device.physical.limits)
+        push = {"heads": shape.heads, "kv_heads": shape.kv_heads, "queries": shape.queries, "keys": shape.keys}
+        push |= {"shift": self._shift(call.parameters), "head": shape.head, "is_causal": int(self.is_causal)}
+        views = dict.fromkeys((*_NAMES, "o"), _BITS) if self.element.is_bfloat else {}
+        module, grid = shipped_module(_SHADERS[self.element.name]), (across, down, shape.batch)
+        scaled = {**push, "scale": self._scale(call.parameters, shape)}
+        return Step(module, (*_NAMES, "o"), grid, {}, scaled, None, views)
+
+    def _scale(self, parameters: Mapping[str, Any], shape: AttentionShape) -> float:
+        """Return the factor of scores, 1 / sqrt(elements of a row) if none is given; raises InvalidInput."""
+        given: object = parameters.get("scale")
+        if given is None:
+            return float(np.float32(1 / math.sqrt(max(shape.head, 1))))
+        number = given if isinstance(given, numbers.Real) else None
+        with np.errstate(all="ignore"):
+            found = math.nan if number is None or type(given) is bool else float(np.float32(float(number)))
+        if not 0 < found < math.inf:
+            raise InvalidInput(
+                f"scale of {self.name} is {given!r}, which is not a number above 0", fix="give a float", parameter="scale"
+            )
+        return found
+
+    def _shift(self, parameters: Mapping[str, Any]) -> int:
+        """Return how many keys beyond its own number a query sees; raises InvalidInput."""
+        given: object = parameters.get("shift", 0)
+        if type(given) is not int or not -(2**31) <= given < 2**31 or (given and not self.is_causal):
+            raise InvalidInput(
+                f"shift of {self.name} is {given!r}, and must be an integer of 32 bits, or 0 where all keys are seen",
+                fix="give keys - queries to have the last query see all keys",
+                parameter="shift",
+            )
+        return given
+
+
+def attention_of(dtype: DTypeLike, *, is_causal: bool) -> Attention:
+    """Return the definition for a type; raises InvalidInput if there is none."""
+    element = element_of(dtype, {one.name: one for one in (F16, BF16, F32)}, "arrays")
+    short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
+    return Attention(f"attention_{short}{'_causal' if is_causal else ''}", element, is_causal)

@@ -127,7 +127,7 @@ def descriptions(kind: Type, side: int, subgroup_size: int) -> list[ProductDescr
         tile = m, n, k * kind.depth // 16
         tiling = Tiling(tile, split, (16, 16, kind.depth), subgroup_size)
         is_exact = not (side % m or side % n or side % (2 * tile[2]))
-        one = replace(kind.description, tiling=tiling, is_exact=is_exact)
+        one = replace(kind.description, tiling=tiling, has_whole_tiles=is_exact, has_whole_steps=is_exact)
         if one.problem() is None:
             found.append(one)
     return found
@@ -148,7 +148,7 @@ def case(driver: Driver, name: str, side: int, torch: Callable[[], float] | None
         facts = bound.pipeline.facts  # type: ignore[union-attr] # of a dispatch
         statistics_told = {} if facts is None else {of.name: of.value for exe in facts.executables for of in exe.statistics}
         told.append({"what": what, **asdict(one.tiling), "us": took, "tflops": 2 * side**3 / took / 1e6, **statistics_told})
-        rows.append(Row(what, f"{tile} by {split}{'' if one.is_exact else ', edges'}", took, took, took))
+        rows.append(Row(what, f"{tile} by {split}{'' if one.has_whole_tiles else ', edges'}", took, took, took))
     products.close()
     if torch is not None:
         took = torch()

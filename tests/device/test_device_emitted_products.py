@@ -72,8 +72,17 @@ def test_subgroups_share_a_tile_and_exact_kernels_need_no_edges(
 ) -> None:
     description = described(opened, F16, F32, split=split)
     m, n, k = description.tiling.tile
-    exact = replace(description, a_transposed=layout[0], b_transposed=layout[1], is_exact=True)
+    exact = replace(description, a_transposed=layout[0], b_transposed=layout[1], has_whole_tiles=True, has_whole_steps=True)
     check(opened, drawn(exact, (2, 2 * m, 3 * n, 4 * k)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_rows_and_columns_past_the_ends_need_no_zeros_where_k_is_whole(opened: Driver, layout: tuple[bool, bool]) -> None:
+    description = described(opened, F16, F32, split=(2, 2))
+    m, n, k = description.tiling.tile
+    whole = replace(description, a_transposed=layout[0], b_transposed=layout[1], has_whole_steps=True)
+    check(opened, drawn(whole, (2, 2 * m - 8, 2 * n - 8, 4 * k)))
+    check(opened, drawn(whole, (1, 8, 8, 2 * k)))
 
 
 def test_nan_and_infinities_come_out_where_numpy_has_them(opened: Driver) -> None:

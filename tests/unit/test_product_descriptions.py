@@ -79,7 +79,9 @@ def test_every_layout_is_valid_and_shares_what_it_says(
     operand: ElementType, out: ElementType, tiling: Tiling, transposed: tuple[bool, bool], *, is_exact: bool
 ) -> None:
     accumulator = F32 if operand.is_float else S32
-    aligned = ProductDescription(operand, Result(accumulator, out), tiling, *transposed, is_exact=is_exact)
+    aligned = ProductDescription(
+        operand, Result(accumulator, out), tiling, *transposed, has_whole_tiles=is_exact, has_whole_steps=is_exact
+    )
     for description in (aligned, *(() if is_exact else (replace(aligned, is_aligned=False),))):
         code = product_module(description)
         reflection = SpirvModule.from_bytes(code).runnable.reflection
@@ -90,6 +92,11 @@ def test_every_layout_is_valid_and_shares_what_it_says(
 
 
 def test_the_same_description_is_the_same_module_and_another_is_another() -> None:
-    others = [replace(PLAIN, is_exact=True), replace(PLAIN, is_aligned=False), replace(PLAIN, tiling=replace(TILING, band=4))]
+    others = [
+        replace(PLAIN, has_whole_tiles=True),
+        replace(PLAIN, has_whole_steps=True),
+        replace(PLAIN, is_aligned=False),
+        replace(PLAIN, tiling=replace(TILING, band=4)),
+    ]
     modules = [product_module(one) for one in (PLAIN, PLAIN, *others)]
-    assert (modules[0] == modules[1], len(set(modules))) == (True, 4)
+    assert (modules[0] == modules[1], len(set(modules))) == (True, 1 + len(others))

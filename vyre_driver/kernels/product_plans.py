@@ -48,7 +48,7 @@ def described(description: ProductDescription, device: DeviceFacts, candidate: C
     """Return a product cut as a candidate has it, for matrices of any size and place."""
     fragment = fragment_of(description, device)
     tiling = tiling_of(fragment, device.physical.subgroup_size, candidate)
-    return replace(description, tiling=tiling, is_aligned=False, is_direct=False, is_exact=False)
+    return replace(description, tiling=tiling, is_aligned=False, is_direct=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,16 @@ class ProductPlan:
             return replace(tiled, result=result)
         m, n, k = tiled.tiling.tile
         is_aligned = not any(stride % tiled.operand.in_vector for stride in self._strides)
-        is_exact = is_aligned and not (self.shape.m % m or self.shape.n % n or self.shape.k % (STAGES * k))
+        has_tiles, has_steps = not (self.shape.m % m or self.shape.n % n), not self.shape.k % (STAGES * k)
         is_direct = self.shape.n * result.out.byte_len % VECTOR_BYTES == 0
-        return replace(tiled, result=result, is_aligned=is_aligned, is_direct=is_direct, is_exact=is_exact)
+        return replace(
+            tiled,
+            result=result,
+            is_aligned=is_aligned,
+            is_direct=is_direct,
+            has_whole_tiles=has_tiles,
+            has_whole_steps=has_steps and is_aligned,
+        )
 
     def _product(self, cut: ProductDescription, out: str, extra: tuple[str, ...]) -> Step:
         shape, limits, parts = self.shape, self.call.device.physical.limits, self.parts

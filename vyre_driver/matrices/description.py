@@ -112,7 +112,7 @@ class ProductDescription:
     With ``a_transposed`` a is stored as [k, m], with ``b_transposed`` b as [n, k]. Buffers hold the operands as vectors of 16
     bytes where ``is_aligned``: the lines of all matrices begin at such. Fragments are stored as matrices where ``is_direct``
     and the result is plain: its lines begin at multiples of 16 bytes, as Vulkan wants it (VUID 08986 of RuntimeSpirv).
-    ``is_exact`` leaves the edges out: m and n are multiples of the tile, k of two steps.
+    Edges are left out where m and n are multiples of the tile (``has_whole_tiles``) and k of two steps (``has_whole_steps``).
     """
 
     operand: ElementType
@@ -122,7 +122,8 @@ class ProductDescription:
     b_transposed: bool = False
     is_aligned: bool = True
     is_direct: bool = True
-    is_exact: bool = False
+    has_whole_tiles: bool = False
+    has_whole_steps: bool = False
 
     @property
     def a(self) -> Part:
@@ -144,7 +145,7 @@ class ProductDescription:
         """Shared memory for fragments that are stored number by number: one for each subgroup."""
         rows, columns, _ = self.tiling.fragment
         subgroups = self.tiling.split[0] * self.tiling.split[1]
-        is_unneeded = self.is_exact and self.stores_matrices
+        is_unneeded = self.has_whole_tiles and self.stores_matrices
         return 0 if is_unneeded or self.tiling.is_scalar else subgroups * rows * columns * self.result.accumulator.byte_len
 
     @property

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.matrices.description import STAGES
-from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN, Operand, UnalignedOperand
+from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN, Edges, Operand, UnalignedOperand
 from vyre_driver.matrices.tiles import Tile, TiledProduct
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import Ins, Scope
@@ -73,8 +73,8 @@ class MatrixProduct(TiledProduct):
         zeros = self.module.constant(Op.ConstantNull, self._of_sum)
         for one in self._sums:
             f.store(one, zeros)
-        # Past the end of k exact kernels would read on: they load the last step again, which nothing multiplies.
-        last = tile.stop - step if self.d.is_exact else tile.stop
+        # Past the end of whole steps nothing is left to read: the last one is loaded again, which nothing multiplies.
+        last = tile.stop - step if self.d.has_whole_steps else tile.stop
         self._keep(self._fetch(tile, tile.start), 0)
         f.barrier()
         with f.repeat(tile.start, tile.stop, STAGES * step) as depth:
@@ -86,8 +86,8 @@ class MatrixProduct(TiledProduct):
 
     def _fetch(self, tile: Tile, depth: Index) -> tuple[list[int], list[int]]:
         at_a, at_b = self.places(tile, depth)
-        is_exact = self.d.is_exact
-        return self._a.fetch(self.lane, at_a, is_exact=is_exact), self._b.fetch(self.lane, at_b, is_exact=is_exact)
+        edges = Edges.ALL if not self.d.has_whole_steps else Edges.NONE if self.d.has_whole_tiles else Edges.OUTER
+        return self._a.fetch(self.lane, at_a, edges), self._b.fetch(self.lane, at_b, edges)
 
     def _keep(self, fetched: tuple[list[int], list[int]], stage: int) -> None:
         self._a.keep(self.lane, fetched[0], stage)
@@ -120,7 +120,7 @@ class MatrixProduct(TiledProduct):
         f, (rows, columns, _) = self.f, self.d.tiling.tile
         if not self.d.stores_matrices:
             self._store_each(tile, partial(self._store_numbers, unrolled=True))
-        elif self.d.is_exact:
+        elif self.d.has_whole_tiles:
             self._store_each(tile, self._store_whole)
         else:
             is_whole = f.both(

@@ -5,6 +5,7 @@ Source: SPV_KHR_cooperative_matrix (OpCooperativeMatrixLoadKHR), SPIR-V 1.6, 3.2
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,14 @@ class Place:
     base: Index
 
 
+class Edges(enum.Enum):
+    """Where parts may reach past the ends of a matrix: nowhere, along m and n, or along k too."""
+
+    NONE = enum.auto()
+    OUTER = enum.auto()
+    ALL = enum.auto()
+
+
 class Operand:
     """The parts of one operand."""
 
@@ -60,19 +69,23 @@ class Operand:
     def _declare(self, name: str, binding: int) -> StorageBuffer:
         return StorageBuffer(self._f, name, binding, self._vector, VECTOR_BYTES, Decoration.NON_WRITABLE)
 
-    def fetch(self, lane: Index, at: Place, *, is_exact: bool) -> list[int]:
-        """Return the vectors that an invocation carries of a part; past the ends of the matrix they are zeros."""
-        found = []
-        for line, vector in self._shares(lane):
-            element = at.element + vector * self.part.element.in_vector
-            place = at.line + line
-            found.append(self._inside(at, place, element) if is_exact else self._guarded(at, place, element))
-        return found
+    def fetch(self, lane: Index, at: Place, edges: Edges) -> list[int]:
+        """Return the vectors that an invocation carries of a part; past the end of k they are zeros."""
+        read = {Edges.NONE: self._inside, Edges.OUTER: self._clamped, Edges.ALL: self._guarded}[edges]
+        shares = [(line, at.element + vector * self.part.element.in_vector) for line, vector in self._shares(lane)]
+        return [read(at, at.line + line, element) for line, element in shares]
 
     def _inside(self, at: Place, line: Index, element: Index) -> int:
         """Return the vector that begins at an element of a line, which is within the matrix."""
         per = self.part.element.in_vector
         return self._buffer.load(at.base // per + line * (at.stride // per) + element // per)
+
+    def _clamped(self, at: Place, line: Index, element: Index) -> int:
+        """Return the vector, of rows and columns past the last one what the last has, which comes into no result."""
+        f = self._f
+        if self.part.is_deep:
+            return self._inside(at, f.least(line, at.lines - 1), element)
+        return self._inside(at, line, f.least(element, at.elements - self.part.element.in_vector))
 
     def _guarded(self, at: Place, line: Index, element: Index) -> int:
         """Return the vector that begins at an element of a line, zeros where that is past the matrix's ends."""
@@ -134,6 +147,9 @@ class UnalignedOperand(Operand):
         return StorageBuffer(self._f, name, binding, self._bits, element.byte_len, Decoration.NON_WRITABLE)
 
     def _inside(self, at: Place, line: Index, element: Index) -> int:
+        return self._guarded(at, line, element)
+
+    def _clamped(self, at: Place, line: Index, element: Index) -> int:
         return self._guarded(at, line, element)
 
     def _guarded(self, at: Place, line: Index, element: Index) -> int:

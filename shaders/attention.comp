@@ -38,6 +38,7 @@ layout(push_constant) uniform Push {
     int shift;  // how many keys beyond its own number a query sees
     uint head;  // elements of a row
     uint is_causal;
+    uint q_row, q_head, k_row, k_head;  // elements from a row and from a head to the next one, of q and o, of k and v
 };
 
 shared float rows[QUERIES][INVOCATIONS * MOST_PLACES];
@@ -46,14 +47,14 @@ shared float partial[QUERIES][LANES];
 shared float largest[QUERIES], total[QUERIES], factor[QUERIES];
 
 // Scores of a step's keys: each invocation has one key, and reads its row once for all queries.
-void score(uint key, uint first_row, uint place, uint row) {
+void score(uint key, uint first_row, uint place) {
     float sums[QUERIES];
     [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
         sums[r] = 0.0;
     }
     if (key < keys) {
         for (uint e = 0; e < head; ++e) {
-            float x = NUMBER(k[place + key * row + e]);
+            float x = NUMBER(k[place + key * k_row + e]);
             [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
                 sums[r] += rows[r][e] * x;
             }
@@ -112,10 +113,10 @@ void main() {
         return;
     }
     uint of_head = job / tiles, first_row = job % tiles * QUERIES, of_keys = of_head / (heads / kv_heads);
-    uint from = (batch * heads + of_head) * queries * head, of_k = (batch * kv_heads + of_keys) * keys * head;
+    uint from = batch * heads * queries * head + of_head * q_head, of_k = batch * kv_heads * keys * head + of_keys * k_head;
     for (uint i = me; i < QUERIES * head; i += INVOCATIONS) {
         uint row = min(first_row + i / head, queries - 1);
-        rows[i / head][i % head] = NUMBER(q[from + row * head + i % head]);
+        rows[i / head][i % head] = NUMBER(q[from + row * q_row + i % head]);
     }
     if (me < QUERIES) {
         largest[me] = NOTHING;
@@ -130,7 +131,7 @@ void main() {
     barrier();
     int seen = is_causal == 0 ? int(keys) : min(int(first_row + QUERIES) + shift, int(keys));
     for (uint first = 0; int(first) < seen; first += INVOCATIONS) {
-        score(first + me, first_row, of_k, head);
+        score(first + me, first_row, of_k);
         barrier();
         weigh();
         [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
@@ -141,7 +142,7 @@ void main() {
         for (uint i = 0; i < min(INVOCATIONS, keys - first); ++i) {
             [[unroll]] for (uint p = 0; p < MOST_PLACES; ++p) {
                 if (me + p * INVOCATIONS < head) {
-                    float x = NUMBER(v[of_k + (first + i) * head + me + p * INVOCATIONS]);
+                    float x = NUMBER(v[of_k + (first + i) * k_row + me + p * INVOCATIONS]);
                     [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
                         float weight = scores[r][i];
                         sums[r][p] += weight == 0.0 ? 0.0 : weight * x;  // what a query does not see adds nothing, not even a NaN
@@ -157,7 +158,7 @@ void main() {
             uint place = me + p * INVOCATIONS;
             if (place < head && first_row + r < queries) {
                 float sum = total[r];
-                o[from + (first_row + r) * head + place] = ROUNDED(sum == 0.0 ? 0.0 : sums[r][p] / sum);
+                o[from + (first_row + r) * q_row + place] = ROUNDED(sum == 0.0 ? 0.0 : sums[r][p] / sum);
             }
         }
     }

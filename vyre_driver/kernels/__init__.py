@@ -77,7 +77,12 @@ KERNELS: dict[str, KernelDefinition] = {
 
 
 def attention(
-    driver: Driver, dtype: DTypeLike = "float16", *, is_causal: bool = False, require: str | None = None
+    driver: Driver,
+    dtype: DTypeLike = "float16",
+    *,
+    is_causal: bool = False,
+    heads_first: bool = True,
+    require: str | None = None,
 ) -> TunedKernel:
     """Return ``(q, k, v, scale=None, shift=0) -> softmax(scale * q @ k^T) @ v`` of each head, in one pass over the keys.
 
@@ -93,6 +98,8 @@ def attention(
     is_causal
         Whether query i sees keys up to i + ``shift`` only: ``shift`` 0 is PyTorch's ``is_causal``, ``keys - queries`` has the
         last query see all keys. A query that sees none has zeros.
+    heads_first
+        False for arrays of shape ([batch,] queries, heads, elements), as linear layers make them.
     require
         ``"tensor"`` refuses a device without such matrices.
 
@@ -105,7 +112,7 @@ def attention(
     UnsupportedFeature
         If the device has not what ``require`` asks for, or no storage of 16 bits in buffers.
     """
-    definition = attention_of(dtype, is_causal=is_causal)
+    definition = attention_of(dtype, is_causal=is_causal, heads_first=heads_first)
     return on_driver(driver, definition, definition.element, require)
 
 

@@ -67,6 +67,7 @@ class Attention(KernelDefinition):
     name: str
     element: ElementType
     is_causal: bool
+    heads_first: bool = True
     inputs = _NAMES
     sizes = tuple((1, 32, length, length, 128) for length in (256, 1024, 4096))
 
@@ -126,14 +127,14 @@ class Attention(KernelDefinition):
                     fix="convert it with .astype(), or take the kernel of its type",
                     binding=name,
                 )
-        shape = attention_shape(self.name, *(operands[name].shape for name in _NAMES))
+        shape = self._shape(operands)
         self._scale(parameters, shape)
         self._shift(parameters)
         return shape.size
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch; raises LimitExceeded for too large a batch."""
-        shape = attention_shape(self.name, *(call.operands[name].shape for name in _NAMES))
+        shape = self._shape(call.operands)
         output = {"o": call.operands["q"]}
         if 0 in shape.out:
             return zeros_plan("o", shape.out, call.operands["q"].dtype)
@@ -151,13 +152,14 @@ class Attention(KernelDefinition):
         """Return normally distributed numbers, as many heads of keys as of queries."""
         batch, heads, queries, keys, head = size
         dice, dtype = np.random.default_rng(seed), dtype_of(self.element)
-        shapes = ((batch, heads, queries, head), (batch, heads, keys, head), (batch, heads, keys, head))
+        rows = (queries, keys, keys)
+        shapes = [(batch, heads, one, head) if self.heads_first else (batch, one, heads, head) for one in rows]
         return tuple(rounded(dice.standard_normal(one), self.element, dtype) for one in shapes), {}
 
     def expected(self, *arrays: NDArray[Any], scale: float | None = None, shift: int = 0, **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once; a query that sees no key has zeros."""
-        shape = attention_shape(self.name, *(one.shape for one in arrays))
-        q, k, v = (as_float64(one, self.element) for one in arrays)
+        shape = self._shape({name: Operand(one.shape, one.dtype) for name, one in zip(_NAMES, arrays, strict=True)})
+        q, k, v = (self._turned(as_float64(one, self.element)) for one in arrays)
         k, v = (np.repeat(one, shape.heads // max(shape.kv_heads, 1), axis=-3) for one in (k, v))
         with np.errstate(all="ignore"):
             scores = q @ k.swapaxes(-1, -2) * self._scale({"scale": scale}, shape)
@@ -168,7 +170,7 @@ class Attention(KernelDefinition):
             weights = np.where(scores == -np.inf, 0.0, np.exp(scores - most))
             sums = weights.sum(-1, keepdims=True)
             found = np.where(sums == 0, 0.0, weights @ v / np.where(sums == 0, 1, sums))
-        return rounded(found, self.element, arrays[0].dtype)
+        return rounded(self._turned(found), self.element, arrays[0].dtype)
 
     def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- one for all
         """Return 2**-16, and two units of the type, to which weights are rounded too."""
@@ -182,6 +184,13 @@ class Attention(KernelDefinition):
     def operations(self, size: Size) -> int:
         """Return two multiplications and additions for each query, key and element, half of them where it is causal."""
         return 4 * math.prod(size) // (2 if self.is_causal else 1)
+
+    def _shape(self, operands: Mapping[str, Operand]) -> AttentionShape:
+        return attention_shape(self.name, *(operands[name].shape for name in _NAMES), heads_first=self.heads_first)
+
+    def _turned(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return an array with heads first, or one that has them first as the caller has it."""
+        return numbers if self.heads_first else numbers.swapaxes(-3, -2)
 
     def _described(self, device: DeviceFacts, fragment: Fragment, candidate: Candidate, head: int) -> AttentionDescription:
         tiling = _tiling(fragment, device.physical.subgroup_size, candidate)
@@ -197,13 +206,10 @@ class Attention(KernelDefinition):
             return None
         tiles = shape.heads * math.ceil(shape.queries / description.tiling.tile)
         across, down, _ = grid_of(tiles, call.device.physical.limits)
-        steps = [
-            (shape.head, rows * shape.head, heads * rows * shape.head)
-            for heads, rows in ((shape.heads, shape.queries), (shape.kv_heads, shape.keys))
-        ]
+        of_q, of_k = shape.q_steps, shape.k_steps
         sizes = (shape.heads, shape.kv_heads, shape.queries, shape.keys)
         scale = bits_of_float(self._scale(call.parameters, shape))
-        numbers_pushed = (*sizes, scale, self._shift(call.parameters) % 2**32, *steps[0], *steps[1], *steps[1], *steps[0])
+        numbers_pushed = (*sizes, scale, self._shift(call.parameters) % 2**32, *of_q, *of_k, *of_k, *of_q)
         views = dict.fromkeys(_NAMES, _VECTORS) | ({"o": _BITS} if self.element.is_bfloat else {})
         push = dict(zip(PUSHED, numbers_pushed, strict=True))
         config = subgroup_config(call.device)
@@ -220,6 +226,7 @@ class Attention(KernelDefinition):
         across, down, _ = grid_of(shape.heads * math.ceil(shape.queries / _QUERIES), call.device.physical.limits)
         push = {"heads": shape.heads, "kv_heads": shape.kv_heads, "queries": shape.queries, "keys": shape.keys}
         push |= {"shift": self._shift(call.parameters), "head": shape.head, "is_causal": int(self.is_causal)}
+        push |= dict(zip(("q_row", "q_head", "k_row", "k_head"), (*shape.q_steps[:2], *shape.k_steps[:2]), strict=True))
         views = dict.fromkeys((*_NAMES, "o"), _BITS) if self.element.is_bfloat else {}
         module, grid = shipped_module(_SHADERS[self.element.name]), (across, down, shape.batch)
         scaled = {**push, "scale": self._scale(call.parameters, shape)}
@@ -251,8 +258,9 @@ class Attention(KernelDefinition):
         return given
 
 
-def attention_of(dtype: DTypeLike, *, is_causal: bool) -> Attention:
+def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True) -> Attention:
     """Return the definition for a type; raises InvalidInput if there is none."""
     element = element_of(dtype, {one.name: one for one in (F16, BF16, F32)}, "arrays")
     short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
-    return Attention(f"attention_{short}{'_causal' if is_causal else ''}", element, is_causal)
+    name = f"attention_{short}{'_causal' if is_causal else ''}{'' if heads_first else '_rows_first'}"
+    return Attention(name, element, is_causal, heads_first)

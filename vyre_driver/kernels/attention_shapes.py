@@ -24,6 +24,21 @@ class AttentionShape:
     keys: int
     head: int
     out: Shape
+    heads_first: bool
+
+    @property
+    def q_steps(self) -> tuple[int, int, int]:
+        """Elements from a row of q to the next one, from a head, and from an entry of the batch."""
+        return self._steps(self.heads, self.queries)
+
+    @property
+    def k_steps(self) -> tuple[int, int, int]:
+        """The same of k and v."""
+        return self._steps(self.kv_heads, self.keys)
+
+    def _steps(self, heads: int, rows: int) -> tuple[int, int, int]:
+        row, of_head = (self.head, rows * self.head) if self.heads_first else (heads * self.head, self.head)
+        return row, of_head, heads * rows * self.head
 
     @property
     def size(self) -> tuple[int, int, int, int, int]:
@@ -31,18 +46,19 @@ class AttentionShape:
         return self.batch, self.heads, self.queries, self.keys, self.head
 
 
-def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape) -> AttentionShape:
-    """Return what arrays of shape ([batch,] heads, rows, elements) make.
+def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: bool) -> AttentionShape:
+    """Return what arrays of shape ([batch,] heads, rows, elements) make, or ([batch,] rows, heads, elements).
 
     Raises
     ------
     InvalidInput
         If they do not fit each other.
     """
+    axes = "heads, rows" if heads_first else "rows, heads"
     for name, shape in (("q", q), ("k", k), ("v", v)):
         if len(shape) not in _AXES or len(shape) != len(q):
             raise InvalidInput(
-                f"{name} of {kernel} has the shape {shape}, and must have the axes ([batch,] heads, rows, elements), as q does",
+                f"{name} of {kernel} has the shape {shape}, and must have the axes ([batch,] {axes}, elements), as q does",
                 fix="reshape it, or move its axes with numpy.moveaxis",
                 binding=name,
             )
@@ -52,10 +68,11 @@ def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape) -> AttentionShape
             "number of elements",
             fix="give arrays that fit each other",
         )
-    heads, kv_heads = q[-3], k[-3]
+    at_heads, at_rows = (-3, -2) if heads_first else (-2, -3)
+    heads, kv_heads = q[at_heads], k[at_heads]
     if heads and (not kv_heads or heads % kv_heads):
         raise InvalidInput(
             f"{kernel} got {heads} heads of queries and {kv_heads} of keys: no whole number of the one for each of the other",
             fix="give as many heads of queries for each head of keys",
         )
-    return AttentionShape(q[0] if len(q) == max(_AXES) else 1, heads, kv_heads, q[-2], k[-2], q[-1], q)
+    return AttentionShape(q[0] if len(q) == max(_AXES) else 1, heads, kv_heads, q[at_rows], k[at_rows], q[-1], q, heads_first)

@@ -14,7 +14,7 @@ from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
-from vyre_driver.kernels.product_kinds import on_driver, product
+from vyre_driver.kernels.product_kinds import PerformanceWarning, on_driver, product
 from vyre_driver.kernels.quantized import quantized_int4, quantized_int8
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KERNELS",
+    "PerformanceWarning",
     "TunedKernel",
     "attention",
     "histogram",
@@ -183,7 +184,7 @@ def matmul(  # noqa: PLR0913 -- by keyword
     """Return ``(a, b, [bias], [residual], scale=1.0) -> activation(scale * (a @ b) + bias) + residual``.
 
     float16, bfloat16 and int8 are multiplied on tensor cores where the device has cooperative matrices for them, and on
-    ordinary units elsewhere, which is logged once. Sums are float32, of int8 int32.
+    ordinary units elsewhere, which a PerformanceWarning tells once. Sums are float32, of int8 int32.
 
     Parameters
     ----------

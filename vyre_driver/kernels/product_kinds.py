@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import warnings
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from vyre_driver.matrices.elements import ElementType
 
 TENSOR = "tensor"
-_LOG = logging.getLogger("vyre_driver.kernels")
 _OPERANDS = {"float16": F16, "bfloat16": BF16, "int8": S8, "float32": F32}
 _RESULTS = {"float16": F16, "bfloat16": BF16, "float32": F32, "int32": S32}
 _SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
 _UNCUT = Tiling((1, 1, 1), (1, 1), SCALAR, 1)  # until a device and a candidate are known
 _said: set[tuple[str, bytes]] = set()
+
+
+class PerformanceWarning(UserWarning):
+    """A kernel runs, and slower than on a device that has what it is made for."""
 
 
 def product(  # noqa: PLR0913 -- by keyword
@@ -71,7 +74,7 @@ def product(  # noqa: PLR0913 -- by keyword
 
 
 def on_driver(driver: Driver, definition: Product | Attention, element: ElementType, require: str | None) -> TunedKernel:
-    """Return a kernel on a driver; that the device has no matrices for its operands is logged once.
+    """Return a kernel on a driver; that the device has no matrices for its operands is warned of once (PerformanceWarning).
 
     Raises
     ------
@@ -95,5 +98,5 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
         )
     if element is not F32 and (element.name, device.device_uuid) not in _said:
         _said.add((element.name, device.device_uuid))
-        _LOG.warning("%s: it is multiplied on ordinary units, which are slower", lack)
+        warnings.warn(f"{lack}: it is multiplied on ordinary units, which are slower", PerformanceWarning, stacklevel=3)
     return kernel

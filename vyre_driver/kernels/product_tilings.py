@@ -28,7 +28,7 @@ _OF_TYPES = {
 }
 _FLEXIBLE = "cooperativeMatrixFlexibleDimensions"
 _FRAGMENTS_OF_A_STEP = 2
-_MOST_FRAGMENTS, _LEAST_FRAGMENTS = 20, 2  # of a subgroup's patch: more do not fit into registers
+_MOST_FRAGMENTS, _LEAST_FRAGMENTS = 16, 2  # of a subgroup's patch: more do not fit into registers
 _MOST_FRAGMENTS_ON_A_CPU = 4  # whose compilers write every product of numbers out
 _LEAST_PART = 512  # products of a sum that are worth a part of their own
 _WORKGROUPS = 256  # that keep a large device busy
@@ -78,7 +78,7 @@ def space_of(description: ProductDescription, fragment: Fragment | None, device:
     across: tuple[int, ...] = (_SCALAR_SPLIT,)
     down = across
     if fragment is not None:
-        sizes = tuple(count * fragment[0] for count in (8, 4, 2, 6, 10, 16))
+        sizes = tuple(count * fragment[0] for count in (8, 4, 2, 16))
         across = tuple(count * subgroup_size for count in (2, 4, 1))
         down = (2, 1, 4)
     axes = (

@@ -16,7 +16,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.matrices.attention_description import IN_VECTOR
 from vyre_driver.matrices.fragments import USE_A, USE_B, USE_SUM, Floats, Fragments
 from vyre_driver.matrices.function import Function, ceil_div
-from vyre_driver.matrices.interface import StorageBuffer, push_constants
+from vyre_driver.matrices.interface import NumberBuffer, push_constants
 from vyre_driver.matrices.lines import Head, Lines, vector_buffer
 from vyre_driver.matrices.softmax import Scratch, Softmax
 from vyre_driver.matrices.weights import Weights
@@ -91,9 +91,10 @@ class _Attention:
         m, n, k = self._t.fragment
         self._of_a = self._fragments.kind(description.operand, m, k, USE_A)
         self._of_b = self._fragments.kind(description.operand, k, n, USE_B)
-        self._of_out = self._fragments.kind(description.out, m, n, USE_SUM)
+        # Devices have no sums of bfloat16: such results are stored number by number.
+        self._of_out = None if description.out.is_bfloat else self._fragments.kind(description.out, m, n, USE_SUM)
         self._q, self._k, self._v = (vector_buffer(f, name, binding) for binding, name in enumerate("qkv"))
-        self._o = StorageBuffer(f, "o", 3, self._of_out.element, description.out.byte_len, Decoration.NON_READABLE)
+        self._o = NumberBuffer(f, "o", 3, description.out, Decoration.NON_READABLE)
         self._pushed = push_constants(f, PUSHED)
         self._lane = f.built_in(BuiltIn.LOCAL_INVOCATION_INDEX)
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
@@ -239,16 +240,16 @@ class _Attention:
         places = [
             (one, tile.own_row + i * m, tile.o + j * n) for i, row in enumerate(self._results) for j, one in enumerate(row)
         ]
-        with f.when(is_whole):
-            for one, row, base in places:
-                stride = self._pushed["o_row"]
-                self._fragments.write(self._o.at(base + row * stride), self._out(f.load(self._of_sum.id, one)), stride)
-        with f.when(f.fails(is_whole)):
+        if self._of_out is not None:
+            with f.when(is_whole):
+                for one, row, base in places:
+                    stride, found = self._pushed["o_row"], f.load(self._of_sum.id, one)
+                    if self._of_out != self._of_sum:
+                        found = f.value(Ins.FConvert, self._of_out.id, found)
+                    self._fragments.write(self._o.at(base + row * stride), found, stride)
+        with nullcontext() if self._of_out is None else f.when(f.fails(is_whole)):
             for one, row, base in places:
                 self._store_part(f.load(self._of_sum.id, one), row, base)
-
-    def _out(self, fragment: int) -> int:
-        return fragment if self._of_out == self._of_sum else self._f.value(Ins.FConvert, self._of_out.id, fragment)
 
     def _store_part(self, fragment: int, row: Index, base: Index) -> None:
         """Store the rows of a fragment that there are, element by element from shared memory."""
@@ -260,9 +261,6 @@ class _Attention:
             line, vector = one // across, one % across
             with f.when(f.is_below(row + line, self._pushed["queries"])):
                 for at, bits in enumerate(self._scratch.load(line * stride + vector)):
-                    number = self._floats.from_bits(bits)
-                    if self._of_out != self._of_sum:
-                        number = f.value(Ins.FConvert, self._of_out.element, number)
                     place = base + (row + line) * self._pushed["o_row"] + vector * IN_VECTOR + at
-                    f.store(self._o.at(place), number)
+                    self._o.write(place, self._floats.from_bits(bits))
         self._scratch.barrier()

@@ -5,13 +5,14 @@
 #endif
 // c = a b of row-major matrices, summed in float32. A workgroup makes one tile of c, an invocation a block of it in registers.
 // WIDE: rows of b and c are whole vectors of four numbers (setup.py compiles each variant). HALVES: a and b are float16.
+// Along z workgroups sum parts of k, each into a matrix of its own (matmul_parts.comp adds them).
 layout(local_size_x_id = 0, local_size_y_id = 1) in;
 layout(constant_id = 0) const uint WORKGROUP_X = 16;
 layout(constant_id = 1) const uint WORKGROUP_Y = 16;
+// Products of a sum that go through shared memory at once.
 layout(constant_id = 2) const uint UNROLL = 8;
 layout(constant_id = 3) const uint TILE_X = 128;
 layout(constant_id = 4) const uint TILE_Y = 128;
-layout(constant_id = 5) const uint TILE_Z = 8;
 
 #ifdef HALVES
 #define NUMBER float16_t
@@ -28,29 +29,32 @@ layout(set = 0, binding = 2) restrict writeonly buffer C { vec4 c[]; };
 layout(set = 0, binding = 1) restrict readonly buffer B { NUMBER b[]; };
 layout(set = 0, binding = 2) restrict writeonly buffer C { float c[]; };
 #endif
-layout(push_constant) uniform Push { uint m; uint n; uint k; };
+layout(push_constant) uniform Push { uint m; uint n; uint k; uint part; };
 
 const uint INVOCATIONS = WORKGROUP_X * WORKGROUP_Y;
 const uint QUADS_X = TILE_X / 4;
 const uint QUADS_Y = TILE_Y / 4;
-const uint LOADS_A = QUADS_Y * TILE_Z / INVOCATIONS;
-const uint LOADS_B = QUADS_X * TILE_Z / INVOCATIONS;
+const uint LOADS_A = QUADS_Y * UNROLL / INVOCATIONS;
+const uint LOADS_B = QUADS_X * UNROLL / INVOCATIONS;
+// An invocation's sums: rows and columns of four side by side, and as far apart as the workgroup is high and wide.
 const uint BLOCK_X = QUADS_X / WORKGROUP_X;
 const uint BLOCK_Y = QUADS_Y / WORKGROUP_Y;
+const uint COLUMNS = 4 * BLOCK_X;
+const uint ROWS = 4 * BLOCK_Y;
 // The tile of a lies transposed: four rows are one vector. One more a line, so that lines start in different banks.
 const uint LINE_A = QUADS_Y + 1;
 const uint BAND = 8;
 
-shared vec4 tile_a[2 * TILE_Z * LINE_A];
-shared vec4 tile_b[2 * TILE_Z * QUADS_X];
+shared vec4 tile_a[2 * UNROLL * LINE_A];
+shared vec4 tile_b[2 * UNROLL * QUADS_X];
 
-// Of what four columns of b are found by, and how far apart its rows are.
+// Of what four columns of b are found by, and how far apart rows of b and c are.
 #ifdef WIDE
 #define PLACE uint
-#define ROW_B (n / 4)
+#define ROW (n / 4)
 #else
 #define PLACE uvec4
-#define ROW_B n
+#define ROW n
 #endif
 
 vec4 rows_of_a(uvec4 at) {
@@ -91,7 +95,7 @@ void main() {
     PLACE places_b[LOADS_B];
     [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
         uint at = lane + i * INVOCATIONS;
-        places_a[i] = min(first_row + at / TILE_Z * 4 + uvec4(0, 1, 2, 3), uvec4(m - 1)) * k + at % TILE_Z;
+        places_a[i] = min(first_row + at / UNROLL * 4 + uvec4(0, 1, 2, 3), uvec4(m - 1)) * k + at % UNROLL;
     }
     [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
         uint at = lane + i * INVOCATIONS;
@@ -102,92 +106,101 @@ void main() {
 #endif
     }
     // Of 32 invocations in a row, eight stand side by side and four below each other: they read the fewest vectors.
+    // Pairs stand below each other, so that a quarter of them reads different banks.
     uint patch_ = lane / 32;
-    uint x = patch_ % (WORKGROUP_X / 8) * 8 + lane % 8;
-    uint y = patch_ / (WORKGROUP_X / 8) * 4 + lane / 8 % 4;
+    uint x = patch_ % (WORKGROUP_X / 8) * 8 + lane / 2 % 8;
+    uint y = patch_ / (WORKGROUP_X / 8) * 4 + lane % 32 / 16 * 2 + lane % 2;
 
+    // The first step is the one that may be shorter than others. Zeros in both: a zero beside an infinity would make a NaN.
+    uint depth = gl_WorkGroupID.z * part;
+    uint length_ = min(k - depth, part);
+    uint steps = (length_ - 1) / UNROLL + 1;
+    uint first = length_ - (steps - 1) * UNROLL;
     vec4 next_a[LOADS_A];
     vec4 next_b[LOADS_B];
-    vec4 sums[BLOCK_Y * 4 * BLOCK_X];
-    [[unroll]] for (uint i = 0; i < BLOCK_Y * 4 * BLOCK_X; ++i) {
-        sums[i] = vec4(0);
+    [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+        next_a[i] = vec4(0);
+        if ((lane + i * INVOCATIONS) % UNROLL < first) {
+            next_a[i] = rows_of_a(places_a[i] + depth);
+        }
+    }
+    [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+        next_b[i] = vec4(0);
+        if ((lane + i * INVOCATIONS) / QUADS_X < first) {
+            next_b[i] = columns_of_b(places_b[i] + depth * ROW);
+        }
+    }
+    depth += first;
+
+    float sums[ROWS * COLUMNS];
+    [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; ++i) {
+        sums[i] = 0;
     }
     uint half_ = 0;
-    // Each turn loads one part and multiplies the part before it.
-    [[dont_unroll]] for (uint depth = 0; depth < k + TILE_Z; depth += TILE_Z) {
-        if (depth + TILE_Z <= k) {
+    // Each turn stores a step, loads the next one and multiplies.
+    [[dont_unroll]] for (uint step_ = 1; step_ <= steps; ++step_) {
+        [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+            uint at = lane + i * INVOCATIONS;
+            tile_a[(half_ * UNROLL + at % UNROLL) * LINE_A + at / UNROLL] = next_a[i];
+        }
+        [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+            tile_b[half_ * UNROLL * QUADS_X + lane + i * INVOCATIONS] = next_b[i];
+        }
+        barrier();
+        if (step_ < steps) {
             [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
                 next_a[i] = rows_of_a(places_a[i] + depth);
             }
             [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-                next_b[i] = columns_of_b(places_b[i] + depth * ROW_B);
+                next_b[i] = columns_of_b(places_b[i] + depth * ROW);
             }
-        } else if (depth < k) {
-            // Zeros in both: a zero beside an infinity would make a NaN.
-            [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-                next_a[i] = vec4(0);
-                if (depth + (lane + i * INVOCATIONS) % TILE_Z < k) {
-                    next_a[i] = rows_of_a(places_a[i] + depth);
-                }
-            }
-            [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-                next_b[i] = vec4(0);
-                if (depth + (lane + i * INVOCATIONS) / QUADS_X < k) {
-                    next_b[i] = columns_of_b(places_b[i] + depth * ROW_B);
-                }
-            }
+            depth += UNROLL;
         }
-        if (depth > 0) {
-            uint at_a = half_ * TILE_Z * LINE_A + y;
-            uint at_b = half_ * TILE_Z * QUADS_X + x;
-            [[dont_unroll]] for (uint step_ = 0; step_ < TILE_Z; step_ += UNROLL) {
-                [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
-                    vec4 of_a[BLOCK_Y];
-                    vec4 of_b[BLOCK_X];
-                    [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
-                        of_a[i] = tile_a[at_a + (step_ + u) * LINE_A + i * WORKGROUP_Y];
-                    }
-                    [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
-                        of_b[j] = tile_b[at_b + (step_ + u) * QUADS_X + j * WORKGROUP_X];
-                    }
-                    [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
-                        [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
-                            uint at = i * 4 * BLOCK_X + j;
-                            sums[at] = fma(vec4(of_a[i].x), of_b[j], sums[at]);
-                            sums[at + BLOCK_X] = fma(vec4(of_a[i].y), of_b[j], sums[at + BLOCK_X]);
-                            sums[at + 2 * BLOCK_X] = fma(vec4(of_a[i].z), of_b[j], sums[at + 2 * BLOCK_X]);
-                            sums[at + 3 * BLOCK_X] = fma(vec4(of_a[i].w), of_b[j], sums[at + 3 * BLOCK_X]);
-                        }
-                    }
+        uint at_a = half_ * UNROLL * LINE_A + y;
+        uint at_b = half_ * UNROLL * QUADS_X + x;
+        [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
+            float of_a[ROWS];
+            float of_b[COLUMNS];
+            [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
+                vec4 rows = tile_a[at_a + u * LINE_A + i * WORKGROUP_Y];
+                of_a[i * 4] = rows.x;
+                of_a[i * 4 + 1] = rows.y;
+                of_a[i * 4 + 2] = rows.z;
+                of_a[i * 4 + 3] = rows.w;
+            }
+            [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
+                vec4 columns = tile_b[at_b + u * QUADS_X + j * WORKGROUP_X];
+                of_b[j * 4] = columns.x;
+                of_b[j * 4 + 1] = columns.y;
+                of_b[j * 4 + 2] = columns.z;
+                of_b[j * 4 + 3] = columns.w;
+            }
+            // Column by column, down and up: of two products in a row one operand is the same, which NVIDIA's units keep.
+            [[unroll]] for (uint column = 0; column < COLUMNS; ++column) {
+                [[unroll]] for (uint i = 0; i < ROWS; ++i) {
+                    uint row = column % 2 == 0 ? i : ROWS - 1 - i;
+                    uint at = row * COLUMNS + column;
+                    sums[at] = fma(of_a[row], of_b[column], sums[at]);
                 }
             }
         }
         half_ = 1 - half_;
-        if (depth < k) {
-            [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-                uint at = lane + i * INVOCATIONS;
-                tile_a[(half_ * TILE_Z + at % TILE_Z) * LINE_A + at / TILE_Z] = next_a[i];
-            }
-            [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-                tile_b[half_ * TILE_Z * QUADS_X + lane + i * INVOCATIONS] = next_b[i];
-            }
-        }
-        barrier();
     }
 
-    [[unroll]] for (uint i = 0; i < BLOCK_Y * 4; ++i) {
+    [[unroll]] for (uint i = 0; i < ROWS; ++i) {
         uint row = first_row + (i / 4 * WORKGROUP_Y + y) * 4 + i % 4;
+        uint line = (gl_WorkGroupID.z * m + row) * ROW;
         [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
             uint quad = first_quad + j * WORKGROUP_X + x;
-            vec4 sum = sums[i * BLOCK_X + j];
+            uint at = i * COLUMNS + j * 4;
 #ifdef WIDE
             if (row < m && quad < n / 4) {
-                c[row * (n / 4) + quad] = sum;
+                c[line + quad] = vec4(sums[at], sums[at + 1], sums[at + 2], sums[at + 3]);
             }
 #else
             [[unroll]] for (uint r = 0; r < 4; ++r) {
                 if (row < m && quad * 4 + r < n) {
-                    c[row * n + quad * 4 + r] = sum[r];
+                    c[line + quad * 4 + r] = sums[at + r];
                 }
             }
 #endif

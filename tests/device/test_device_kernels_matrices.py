@@ -29,6 +29,7 @@ pytestmark = pytest.mark.device
 MATMUL_SIZES = (
     *((1, 1, 1), (1, 70, 3), (70, 1, 9), (3, 5, 7), (4, 4, 4), (31, 32, 33), (33, 31, 32), (63, 64, 65), (64, 64, 64)),
     *((65, 63, 64), (127, 129, 65), (129, 132, 8), (200, 300, 100), (5, 260, 17), (1100, 36, 5), (2, 3, 1000)),
+    *((5, 8, 2100), (17, 140, 390), (130, 3, 1601)),
 )
 TRANSPOSE_SIZES = (
     *((1, 1), (1, 70), (70, 1), (3, 5), (4, 4), (4, 7), (31, 32), (32, 33), (63, 65), (64, 64), (65, 64), (127, 129)),
@@ -41,12 +42,15 @@ SOFTMAX_SIZES = (
 MATMUL_SPACE, TRANSPOSE_SPACE, SOFTMAX_SPACE = (one.space(cast("DeviceFacts", None)) for one in (MATMUL, TRANSPOSE, SOFTMAX))
 # Of each kernel what takes every value of every axis, of those that a small CPU device can run.
 MATMUL_CANDIDATES = (
-    candidate_with(MATMUL_SPACE, (16, 16, 1), 8, (128, 128, 8)),
-    candidate_with(MATMUL_SPACE, (8, 8, 1), 16, (32, 64, 16)),
-    candidate_with(MATMUL_SPACE, (32, 8, 1), 8, (256, 128, 8)),
-    candidate_with(MATMUL_SPACE, (16, 16, 1), 8, (128, 256, 8)),
-    candidate_with(MATMUL_SPACE, (8, 8, 1), 8, (32, 32, 32)),
-    candidate_with(MATMUL_SPACE, (16, 4, 1), 8, (64, 32, 32)),
+    candidate_with(MATMUL_SPACE, (16, 16, 1), 8, (128, 128, 1)),
+    candidate_with(MATMUL_SPACE, (8, 8, 1), 16, (64, 64, 2)),
+    candidate_with(MATMUL_SPACE, (16, 8, 1), 16, (128, 96, 1)),
+    candidate_with(MATMUL_SPACE, (16, 4, 1), 8, (128, 32, 4)),
+    candidate_with(MATMUL_SPACE, (16, 4, 1), 16, (128, 16, 128)),
+    candidate_with(MATMUL_SPACE, (8, 16, 1), 16, (32, 128, 8)),
+    candidate_with(MATMUL_SPACE, (8, 4, 1), 8, (32, 16, 1)),
+    candidate_with(MATMUL_SPACE, (16, 8, 1), 16, (128, 64, 32)),
+    candidate_with(MATMUL_SPACE, (8, 16, 1), 8, (64, 128, 16)),
 )
 TRANSPOSE_CANDIDATES = (
     candidate_with(TRANSPOSE_SPACE, (256, 1, 1), 4, (64, 64, 8)),
@@ -67,10 +71,9 @@ SOFTMAX_CANDIDATES = (
 )
 # The same for a device of 128 invocations and 16 KiB, as far as those above are too large for it: at some of the sizes.
 SMALL_MATMUL_CANDIDATES = (
-    candidate_with(MATMUL_SPACE, (16, 4, 1), 8, (64, 32, 8)),
-    candidate_with(MATMUL_SPACE, (8, 16, 1), 8, (128, 64, 8)),
-    candidate_with(MATMUL_SPACE, (32, 4, 1), 8, (128, 64, 8)),
-    candidate_with(MATMUL_SPACE, (16, 8, 1), 8, (64, 128, 8)),
+    candidate_with(MATMUL_SPACE, (8, 8, 1), 8, (64, 96, 1)),
+    candidate_with(MATMUL_SPACE, (8, 4, 1), 16, (64, 16, 1)),
+    *(candidate_with(MATMUL_SPACE, (16, 8, 1), 8, (128, 64, parts)) for parts in (2, 8, 32, 128)),
 )
 SMALL_TRANSPOSE_CANDIDATES = (candidate_with(TRANSPOSE_SPACE, (128, 1, 1), 4, (64, 32, 1)),)
 SMALL_SOFTMAX_CANDIDATES = (
@@ -80,7 +83,7 @@ SMALL_SOFTMAX_CANDIDATES = (
 )
 CASES = (
     *((MATMUL, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES),
-    *((MATMUL_F16, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES[:1]),
+    *((MATMUL_F16, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES[4:5]),
     *((TRANSPOSE, one, TRANSPOSE_SIZES) for one in TRANSPOSE_CANDIDATES),
     *((SOFTMAX, one, SOFTMAX_SIZES) for one in SOFTMAX_CANDIDATES),
 )
@@ -171,6 +174,27 @@ def test_infinities_and_nans_stay_in_their_row_and_column(driver: Driver, defini
     assert int(finite.sum()) == 33 * (n - 2)
 
 
+@pytest.mark.parametrize("definition", [MATMUL, MATMUL_F16], ids=lambda one: one.name)
+@pytest.mark.parametrize("n", [4, 5])
+def test_infinities_and_nans_of_one_part_of_k_reach_its_sums_alone(
+    driver: Driver, definition: KernelDefinition, n: int
+) -> None:
+    """Of 7 parts the last one is short, and so is its first step."""
+    candidate = candidate_with(MATMUL_SPACE, (16, 4, 1), 16, (128, 16, 8))
+    (a, b), _ = definition.example((3, n, 205), 1)
+    a[0, 204], b[100, 1], a[1, 31], a[1, 32] = np.inf, np.nan, np.inf, -np.inf
+    b[:, 0], b[204] = 1, 1
+    found, expected = result(driver, definition, candidate, a, b), definition.expected(a, b)
+    assert (np.isinf(expected[0]).sum(), np.isnan(expected[1]).sum(), np.isnan(expected[2]).sum()) == (
+        n - 1,
+        expected[1].size - np.isinf(expected[1]).sum(),
+        1,
+    )
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    assert np.array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
+    assert missed(driver, definition, candidate, ((3, n, 205),)) == []
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.uint32, np.int32])
 def test_a_transpose_moves_the_bits_of_every_type(driver: Driver, dtype: type) -> None:
     bits = np.array([[0x7FA00001, 0xFFC12345, 0], [0x80000000, 0xFFFFFFFF, 0x00000001]], np.uint32)
@@ -203,8 +227,26 @@ def test_softmax_takes_a_row_of_a_million_numbers(driver: Driver) -> None:
     assert distance(SOFTMAX, found, expected) <= SOFTMAX.tolerance((1, 2**20))
 
 
+SKINNY = [(1, 1000, 300), (1, 1001, 300), (16, 260, 900), (300, 1, 700), (300, 20, 500), (40, 44, 3000), (3, 5, 5000)]
+
+
+@pytest.mark.parametrize("size", SKINNY)
+@pytest.mark.parametrize("definition", [MATMUL, MATMUL_F16], ids=lambda one: one.name)
+def test_what_is_taken_of_few_rows_or_columns_untuned_is_right(
+    driver: Driver, definition: KernelDefinition, size: tuple[int, int, int]
+) -> None:
+    kernel = TunedKernel(driver, definition)
+    (a, b), _ = definition.example(size, 1)
+    twice = [kernel(a, b), kernel(driver.buffer(a), driver.buffer(b)).read()]
+    chosen = kernel.candidate(size)
+    assert (chosen["SPLIT_K"] > 1, missed(driver, definition, chosen, (size,))) == (True, [])
+    apart = result(driver, definition, chosen, a, b)
+    assert [np.array_equal(one, apart) for one in twice] == [True, True]
+
+
 NARROW_GRIDS = [
     (MATMUL, (900, 3, 2), None),
+    (MATMUL, (30, 37, 70), candidate_with(MATMUL_SPACE, (8, 8, 1), 16, (64, 64, 4))),
     (TRANSPOSE, (3, 400), None),
     (SOFTMAX, (10, 3), None),
     (SOFTMAX, (4, 5000), candidate_with(SOFTMAX_SPACE, (128, 1, 1), 1, (4096, 0, 0))),

@@ -45,8 +45,8 @@ def test_every_device_has_a_dozen_candidates_and_none_too_many_to_try(definition
 
 
 FIRST = [
-    (MATMUL, candidate_with(MATMUL.space(FACTS), (16, 8, 1), 16, (128, 64, 16))),
-    (MATMUL_F16, candidate_with(MATMUL_F16.space(FACTS), (16, 8, 1), 16, (128, 64, 16))),
+    (MATMUL, candidate_with(MATMUL.space(FACTS), (16, 8, 1), 16, (128, 64, 1))),
+    (MATMUL_F16, candidate_with(MATMUL_F16.space(FACTS), (16, 8, 1), 16, (128, 64, 1))),
     (TRANSPOSE, candidate_with(TRANSPOSE.space(FACTS), (256, 1, 1), 4, (64, 64, 8))),
     (SOFTMAX, candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0))),
 ]
@@ -59,7 +59,7 @@ def test_large_and_software_devices_start_from_one_candidate(definition: KernelD
 
 
 TOO_LITTLE_SHARED = [
-    (MATMUL, (16, 16, 1), 8, (128, 128, 8), 16640),
+    (MATMUL, (16, 16, 1), 8, (128, 128, 1), 16640),
     (TRANSPOSE, (256, 1, 1), 4, (64, 64, 8), 16640),
     (SOFTMAX, (256, 1, 1), 4, (16384, 0, 0), 2048),
 ]
@@ -82,11 +82,14 @@ def test_a_candidate_takes_just_the_shared_memory_that_the_shader_declares(
 
 
 REFUSED = [
-    (MATMUL, (16, 16, 1), 8, (128, 32, 8), "a tile of 128x32 is not a whole number of 4x4 blocks for 16x16 invocations"),
-    (MATMUL, (16, 16, 1), 8, (64, 64, 8), "256 invocations cannot load parts of 64x8 and 64x8 in equal shares"),
-    (MATMUL, (8, 8, 1), 8, (128, 128, 8), "an invocation would make 16x16 sums, and 4x4 to 8x16 are worth trying"),
-    (MATMUL, (16, 4, 1), 8, (256, 32, 8), "a tile of 256x32 has long edges for its area"),
-    (MATMUL, (16, 16, 1), 16, (128, 128, 8), "it unrolls 16 of 8 products"),
+    (MATMUL, (16, 16, 1), 8, (128, 32, 1), "a tile of 128x32 is not a whole number of 4x4 blocks for 16x16 invocations"),
+    (MATMUL, (16, 16, 1), 8, (64, 64, 1), "256 invocations cannot load parts of 64x8 and 64x8 in equal shares"),
+    (MATMUL, (8, 8, 1), 8, (128, 128, 1), "an invocation would make 16x16 sums, and 4x4 to 8x12 are worth trying"),
+    (MATMUL, (16, 8, 1), 8, (128, 128, 1), "an invocation would make 8x16 sums, and 4x4 to 8x12 are worth trying"),
+    (
+        *(MATMUL, (16, 8, 1), 16, (64, 64, 2)),
+        "k is split for tiles that differ, each with one workgroup, and not for 64x64 with 16x8",
+    ),
     (TRANSPOSE, (512, 1, 1), 4, (64, 64, 8), "64x64 words are not a whole number of 4 vectors for each of 512 invocations"),
     (
         *(SOFTMAX, (64, 1, 1), 4, (16384, 0, 0)),
@@ -195,6 +198,59 @@ def test_rows_of_whole_vectors_are_read_as_vectors(
     operands = {name: Operand(shape, F16 if definition is MATMUL_F16 else F32) for name, shape in shapes.items()}
     plan = definition.plan(definition.call(operands, {}, definition.space(FACTS).candidates(LARGE)[0], FACTS))
     assert [step.module.name for step in plan.steps] == [module]
+
+
+UNTUNED = [
+    ((8192, 8192, 8192), (128, 96, 1)),  # enough tiles for the last round not to matter
+    ((4096, 4096, 4096), (128, 128, 1)),
+    ((2048, 2048, 2048), (128, 128, 1)),
+    ((1024, 1024, 1024), (128, 128, 2)),
+    ((64, 64, 64), (64, 64, 1)),  # to add parts would take longer
+    ((1, 4096, 4096), (128, 16, 16)),
+    ((16, 4096, 4096), (128, 16, 16)),
+    ((32, 4096, 4096), (128, 32, 16)),
+    ((4096, 1, 4096), (32, 128, 8)),
+    ((4096, 64, 4096), (64, 128, 8)),
+    ((128, 128, 65536), (128, 128, 128)),
+    ((4096, 4096, 64), (128, 128, 1)),
+    ((0, 4, 4), (128, 64, 1)),
+]
+
+
+@pytest.mark.parametrize(("size", "tile"), UNTUNED)
+def test_a_product_that_nobody_tuned_keeps_a_large_device_busy(size: tuple[int, ...], tile: tuple[int, int, int]) -> None:
+    found = MATMUL.untuned(MATMUL.space(FACTS).candidates(LARGE), size)
+    assert tuple(found[name] for name in ("TILE_X", "TILE_Y", "SPLIT_K")) == tile
+
+
+PARTS = [
+    ((3, 8, 1000), 4, (1, 1, 4), 256, 4),
+    ((3, 8, 1000), 128, (1, 1, 63), 16, 63),  # steps of 16 are not cut
+    ((3, 8, 16), 2, (1, 1, 1), 16, None),
+    ((4096, 2048, 512), 8, (1024, 1, 2), 256, 2),  # 64 MiB of sums and no more
+    ((4096, 4096, 4096), 128, (2048, 1, 1), 4096, None),
+]
+
+
+@pytest.mark.parametrize(("size", "split", "grid", "part", "count"), PARTS)
+def test_parts_of_k_are_summed_side_by_side_and_then_added(
+    size: tuple[int, int, int], split: int, grid: tuple[int, int, int], part: int, count: int | None
+) -> None:
+    m, n, k = size
+    candidate = candidate_with(MATMUL.space(FACTS), (16, 8, 1), 16, (128, 64, split))
+    operands = {"a": Operand((m, k), F32), "b": Operand((k, n), F32)}
+    plan = MATMUL.plan(MATMUL.call(operands, {}, candidate, FACTS))
+    first, *others = plan.steps
+    assert (first.module.name, first.workgroups, first.push_constants) == (
+        *("matmul_wide.spv", grid),
+        {"m": m, "n": n, "k": k, "part": part},
+    )
+    adding = [("matmul_parts.spv", ("parts", "c"), {"elements": m * n, "count": count})] if count else []
+    assert [(one.module.name, one.buffers, one.push_constants) for one in others] == adding
+    assert (first.buffers, dict(plan.temporaries)) == (
+        ("a", "b", "parts" if count else "c"),
+        {"parts": Operand((count, m, n), F32)} if count else {},
+    )
 
 
 def test_a_row_longer_than_its_tile_is_split() -> None:

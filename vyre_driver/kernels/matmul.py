@@ -1,7 +1,8 @@
 """Matrix products: float32, and of float16 matrices summed in float32; on the device's ordinary arithmetic units.
 
 A workgroup makes one tile of the result. Tiles of both matrices go through shared memory, twice as much as one step needs: the
-next step's part is loaded while this one's is multiplied. An invocation keeps its part of the tile in registers.
+next step's part is loaded while this one's is multiplied. An invocation keeps its part of the tile in registers. Where there
+are few tiles, workgroups sum parts of k side by side, and a second dispatch adds the parts.
 
 float16 matrices are read as such (``storageBuffer16BitAccess``), not as words of two: rows of odd length start in the middle
 of a word, and a matrix of an odd number of elements ends there.
@@ -23,7 +24,7 @@ from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,25 +32,38 @@ if TYPE_CHECKING:
 
 _QUAD = 4
 _VECTOR_BYTES = 16
-_ALLOWED_BLOCKS = (16, 32, 64, 128)
+_BLOCKS = ((8, 8), (8, 12), (8, 4), (4, 8), (4, 4))  # columns and rows that an invocation sums
+# Tiles, columns and rows, for which k may be split, each with the workgroup whose invocations sum most.
+_SPLIT = {
+    (128, 128): (16, 16),
+    (128, 64): (16, 8),
+    (64, 128): (8, 16),
+    (64, 64): (8, 8),
+    (128, 32): (16, 4),
+    (128, 16): (16, 4),
+    (32, 128): (8, 16),
+}
+_ADDING = 128  # the workgroup of shaders/matmul_parts.comp
+_MOST_PARTIAL = 2**24  # sums of parts that memory is taken for
+_RESIDENT = 2**15  # invocations that a large device has at work
+# In products of all of those: what it takes to write, read and add one sum each, and to start adding.
+_ADDED, _ADDING_STARTS = 32, 1024
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """Return why a tile cannot be split among the invocations, or is not a good choice."""
     across, down, _ = candidate.workgroup_size
-    wide, high, deep, unroll = (candidate[name] for name in ("TILE_X", "TILE_Y", "TILE_Z", "UNROLL"))
+    wide, high, deep, parts = (candidate[name] for name in ("TILE_X", "TILE_Y", "UNROLL", "SPLIT_K"))
     invocations = across * down
     if wide % (_QUAD * across) or high % (_QUAD * down):
         return f"a tile of {wide}x{high} is not a whole number of 4x4 blocks for {across}x{down} invocations"
     if wide * deep % (_QUAD * invocations) or high * deep % (_QUAD * invocations):
         return f"{invocations} invocations cannot load parts of {wide}x{deep} and {high}x{deep} in equal shares"
     columns, rows = wide // across, high // down
-    if rows * columns not in _ALLOWED_BLOCKS or max(rows, columns) > _QUAD * min(rows, columns):
-        return f"an invocation would make {columns}x{rows} sums, and 4x4 to 8x16 are worth trying"
-    if max(wide, high) > 2 * min(wide, high):
-        return f"a tile of {wide}x{high} has long edges for its area"
-    if unroll > deep:
-        return f"it unrolls {unroll} of {deep} products"
+    if (columns, rows) not in _BLOCKS:
+        return f"an invocation would make {columns}x{rows} sums, and 4x4 to 8x12 are worth trying"
+    if parts > 1 and _SPLIT.get((wide, high)) != (across, down):
+        return f"k is split for tiles that differ, each with one workgroup, and not for {wide}x{high} with {across}x{down}"
     shared = 2 * deep * (wide // _QUAD + high // _QUAD + 1) * _VECTOR_BYTES
     if shared > limits.max_compute_shared_memory_size:
         return f"its tiles take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
@@ -58,15 +72,37 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 _SPACE = TuningSpace(
     (
-        Axis("TILE_X", (128, 64, 32, 256), "columns of the result that a workgroup makes"),
-        Axis("TILE_Y", (64, 128, 32, 256), "rows of the result that a workgroup makes"),
-        Axis("TILE_Z", (16, 8, 32), "products that go through shared memory at once"),
-        Axis("WORKGROUP_X", (16, 8, 32), "invocations side by side", "x"),
+        Axis("TILE_X", (128, 64, 32), "columns of the result that a workgroup makes"),
+        Axis("TILE_Y", (64, 128, 96, 32, 16), "rows of the result that a workgroup makes"),
+        Axis("SPLIT_K", (1, 2, 4, 8, 16, 32, 128), "parts of k that are summed side by side"),
+        Axis("WORKGROUP_X", (16, 8), "invocations side by side", "x"),
         Axis("WORKGROUP_Y", (8, 16, 4), "invocations below each other", "y"),
-        Axis("UNROLL", (16, 8), "products of a sum without a loop"),
+        Axis("UNROLL", (16, 8), "products of a sum that go through shared memory at once, without a loop"),
     ),
     _rule,
 )
+
+
+def _split(candidate: Candidate, size: Size) -> int:
+    """Return how much of k a workgroup sums: all of it, or what the candidate and memory for the parts' sums leave."""
+    m, n, k = size
+    parts, step = min(candidate["SPLIT_K"], max(_MOST_PARTIAL // (m * n), 1)), candidate["UNROLL"]
+    return math.ceil(k / (parts * step)) * step if parts > 1 else k
+
+
+def _cost(candidate: Candidate, size: Size) -> int:
+    """Return about how long a product takes on a large device, in products that each of its invocations makes.
+
+    Rounds of as many invocations as are at work at once sum a part of k each, with one load for each row and column of sums.
+    """
+    m, n, k = size
+    part = _split(candidate, size)
+    parts = math.ceil(k / part)
+    across, down, _ = candidate.workgroup_size
+    tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
+    columns, rows = candidate["TILE_X"] // across, candidate["TILE_Y"] // down
+    cost = math.ceil(tiles * parts * across * down / _RESIDENT) * part * (columns * rows + columns + rows)
+    return cost if parts == 1 else cost + _ADDING_STARTS + _ADDED * math.ceil(parts * m * n / _RESIDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +116,17 @@ class Matmul(KernelDefinition):
     sizes = tuple((side, side, side) for side in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return the module for any matrices, then the one for rows of whole vectors of four."""
+        """Return the module for any matrices, the one for rows of whole vectors of four, and the one that adds parts of k."""
         if self.feature is not None and self.feature not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} needs {self.feature}, and {device.physical.name!r} is open without it",
                 fix="run with the vyre layer, choose another device, or convert the matrices to float32",
                 feature=self.feature,
             )
-        return shipped_module(self.name), shipped_module(f"{self.name}_wide")
+        return shipped_module(self.name), shipped_module(f"{self.name}_wide"), shipped_module("matmul_parts")
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return tiles, workgroups and unrolling."""
+        """Return tiles, workgroups, and parts of k."""
         return _SPACE
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
@@ -104,16 +140,33 @@ class Matmul(KernelDefinition):
             )
         return m, n, k
 
+    def untuned(self, candidates: Sequence[Candidate], size: Size) -> Candidate:
+        """Return what should take the least time on a large device; of equals the largest tile, then the space's first."""
+        if 0 in size:
+            return candidates[0]
+        return min(candidates, key=lambda one: (_cost(one, size), -one["TILE_X"] * one["TILE_Y"]))
+
     def plan(self, call: Call) -> Plan:
-        """Return one dispatch; of matrices without elements the one that makes zeros."""
+        """Return one dispatch, or two if parts of k are summed apart; of matrices without elements the one that makes zeros."""
         (m, n, k), constants = call.size, dict(call.candidate.constants)
+        f32 = np.dtype(np.float32)
         if 0 in call.size:
-            return zeros_plan("c", (m, n), np.dtype(np.float32))
-        module = self.modules(call.device)[n % _QUAD == 0]
+            return zeros_plan("c", (m, n), f32)
+        del constants["SPLIT_K"]
+        any_matrices, wide, adding = self.modules(call.device)
+        limits, part = call.device.physical.limits, _split(call.candidate, call.size)
+        parts = math.ceil(k / part)
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
-        groups = grid_of(tiles, call.device.physical.limits)
-        step = Step(module, ("a", "b", "c"), groups, constants, {"m": m, "n": n, "k": k})
-        return Plan((step,), {"c": Operand((m, n), np.dtype(np.float32))})
+        across, down, _ = grid_of(tiles, limits)
+        module, out = wide if n % _QUAD == 0 else any_matrices, "c" if parts == 1 else "parts"
+        pushed = {"m": m, "n": n, "k": k, "part": part}
+        step = Step(module, ("a", "b", out), (across, down, parts), constants, pushed)
+        outputs = {"c": Operand((m, n), f32)}
+        if parts == 1:
+            return Plan((step,), outputs)
+        pushed = {"elements": m * n, "count": parts}
+        add = Step(adding, ("parts", "c"), grid_of(math.ceil(m * n / _ADDING), limits), push_constants=pushed)
+        return Plan((step, add), outputs, {"parts": Operand((parts, m, n), f32)})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return matrices of numbers from -0.25 to 0.75: both signs, and sums that do not cancel."""

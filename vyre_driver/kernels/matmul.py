@@ -45,6 +45,7 @@ _SPLIT = {
 }
 _ADDING = 128  # the workgroup of shaders/matmul_parts.comp
 _MOST_PARTIAL = 2**24  # sums of parts that memory is taken for
+_LEAST_PART = 128  # products of a sum that are worth a part of their own
 _RESIDENT = 2**15  # invocations that a large device has at work
 # In products of all of those: what it takes to write, read and add one sum each, and to start adding.
 _ADDED, _ADDING_STARTS = 32, 1024
@@ -141,10 +142,16 @@ class Matmul(KernelDefinition):
         return m, n, k
 
     def untuned(self, candidates: Sequence[Candidate], size: Size) -> Candidate:
-        """Return what should take the least time on a large device; of equals the largest tile, then the space's first."""
+        """Return what should take the least time on a large device; of equals what makes least past edges, then large tiles."""
+        m, n, k = size
         if 0 in size:
             return candidates[0]
-        return min(candidates, key=lambda one: (_cost(one, size), -one["TILE_X"] * one["TILE_Y"]))
+
+        def preference(one: Candidate) -> tuple[int, int, int]:
+            x, y = one["TILE_X"], one["TILE_Y"]
+            return _cost(one, size), math.ceil(n / x) * x * math.ceil(m / y) * y, -x * y
+
+        return min((one for one in candidates if one["SPLIT_K"] == 1 or k >= one["SPLIT_K"] * _LEAST_PART), key=preference)
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two if parts of k are summed apart; of matrices without elements the one that makes zeros."""

@@ -1,4 +1,7 @@
-"""PyTorch's side of benchmarks.products: its version, or an empty line without CUDA; then a type and a side a line."""
+"""PyTorch's side of benchmarks.products and benchmarks.float32: its version, or an empty line without CUDA.
+
+Then a type and m, n and k a line, or one number for all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ _REPEATS = 20
 _SAMPLES = 5
 
 
-def product_us(name: str, side: int) -> float:
+def product_us(name: str, m: int, n: int, k: int) -> float:
     """Return the microseconds of one of many products on one stream, from events around them."""
     if name == "int8":
-        a, b = (torch.randint(-100, 100, (side, side), device="cuda", dtype=torch.int8) for _ in range(2))
+        a, b = (torch.randint(-100, 100, shape, device="cuda", dtype=torch.int8) for shape in ((m, k), (n, k)))
         run = lambda: torch._int_mm(a, b.t())  # noqa: E731, SLF001 -- it has no other name
     else:
-        a, b = (torch.rand(side, side, device="cuda").sub(0.25).to(getattr(torch, name)) for _ in range(2))
-        out = torch.empty_like(a)
+        a, b = (torch.rand(*shape, device="cuda").sub(0.25).to(getattr(torch, name)) for shape in ((m, k), (k, n)))
+        out = torch.empty(m, n, device="cuda", dtype=a.dtype)
         run = lambda: torch.mm(a, b, out=out)  # noqa: E731
     until = time.perf_counter() + _BUSY_S
     while time.perf_counter() < until:
@@ -42,10 +45,13 @@ def product_us(name: str, side: int) -> float:
 
 
 def main() -> None:
+    if torch is not None:
+        torch.backends.cuda.matmul.allow_tf32 = False
     print(torch.__version__ if torch is not None and torch.cuda.is_available() else "", flush=True)
     for line in sys.stdin:
-        name, side = line.split()
-        print(product_us(name, int(side)), flush=True)
+        name, *sizes = line.split()
+        m, n, k = map(int, sizes * (3 // len(sizes)))
+        print(product_us(name, m, n, k), flush=True)
 
 
 if __name__ == "__main__":

@@ -169,9 +169,8 @@ def main() -> None:
     peer.close()
     if given.picture is not None:
         points = [one for one in told if one["name"] == "curve"]
-        given.picture.write_text(
-            picture(f"float16 products, {facts['device']}, TFLOP/s over rows and columns", points), "utf-8"
-        )
+        title = f"float16 products, {facts['device']}: TFLOP/s over rows and columns"
+        given.picture.write_text(picture(title, points), "utf-8")
     rows = [Row(one["what"], one["choice"], *[one["us"]] * 3) for one in told]
     print_rows(rows, facts if given.json else {"torch": facts["torch"]}, as_json=given.json)
 

@@ -1,4 +1,4 @@
-"""The block of examples/transformer.py on resident buffers, beside PyTorch's in the same run: device time of all of its kernels.
+"""The block of examples/transformer.py on resident buffers, beside PyTorch's in the same run: device time of all kernels.
 
 Run as ``python -m benchmarks.transformer --json``. What comes out is held against float64 where that takes seconds at most.
 """

@@ -87,8 +87,8 @@ def attention(
 ) -> TunedKernel:
     """Return ``(q, k, v, scale=None, shift=0) -> softmax(scale * q @ k^T) @ v`` of each head, in one pass over the keys.
 
-    float16 and bfloat16 heads of a multiple of 16 elements, to 128, run on tensor cores where the device has cooperative
-    matrices for them; other heads, to 256 elements, and float32 run on ordinary units. Sums are float32.
+    float16 heads of a multiple of 16 elements, to 128, run on tensor cores where the device has cooperative matrices for them;
+    other heads, to 256 elements, bfloat16 and float32 run on ordinary units. Sums are float32.
 
     Parameters
     ----------

@@ -76,8 +76,12 @@ class Attention(KernelDefinition):
         return self.fragment(device) is not None
 
     def fragment(self, device: DeviceFacts) -> Fragment | None:
-        """Return (m, n, k) of what the device's subgroups multiply at once of this type, None if there are no such matrices."""
-        return None if self.element is F32 else fragment_for(self.element, F32, device)
+        """Return (m, n, k) of what subgroups multiply at once, None for other types than float16 and without such matrices.
+
+        Weights come as sums and go on as operands, by way of matrices of sums of the operands' type: of bfloat16 no device
+        has such.
+        """
+        return fragment_for(self.element, F32, device) if self.element is F16 else None
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the shader for ordinary units, and what the preferred candidate is for a head of 128; or that alone."""

@@ -68,25 +68,47 @@ class MatrixProduct(TiledProduct):
         return self.module.type(_TYPE_MATRIX, component, const(Scope.SUBGROUP), const(rows), const(columns), const(use))
 
     def sum(self, tile: Tile) -> None:
-        """Sum all products of a patch; two steps in turn, so that each stage of shared memory is one array."""
-        f, step = self.f, self.d.tiling.tile[2]
+        """Sum all products of a patch: pairs of whole steps, then what is left of k."""
+        f, pair = self.f, STAGES * self.d.tiling.tile[2]
         zeros = self.module.constant(Op.ConstantNull, self._of_sum)
         for one in self._sums:
             f.store(one, zeros)
+        outer = Edges.NONE if self.d.has_whole_tiles else Edges.OUTER
+        if self.d.has_whole_steps:
+            self._sum_pairs(tile, tile.stop, outer)
+        elif not self.d.is_aligned:
+            self._sum_pairs(tile, tile.stop, Edges.ALL)
+        else:
+            whole = tile.start + (tile.stop - tile.start) // pair * pair
+            with f.when(f.is_below(tile.start, whole)):
+                self._sum_pairs(tile, whole, outer)
+            self._sum_rest(tile, whole)
+
+    def _sum_pairs(self, tile: Tile, stop: Index, edges: Edges) -> None:
+        """Sum up to a depth, two steps in turn, so that each stage of shared memory is one array."""
+        f, step = self.f, self.d.tiling.tile[2]
         # Past the end of whole steps nothing is left to read: the last one is loaded again, which nothing multiplies.
-        last = tile.stop - step if self.d.has_whole_steps else tile.stop
-        self._keep(self._fetch(tile, tile.start), 0)
+        last = stop if edges is Edges.ALL else stop - step
+        self._keep(self._fetch(tile, tile.start, edges), 0)
         f.barrier()
-        with f.repeat(tile.start, tile.stop, STAGES * step) as depth:
+        with f.repeat(tile.start, stop, STAGES * step) as depth:
             for stage in range(STAGES):
-                fetched = self._fetch(tile, f.least(depth + (stage + 1) * step, last))
+                fetched = self._fetch(tile, f.least(depth + (stage + 1) * step, last), edges)
                 self._multiply(stage)
                 self._keep(fetched, 1 - stage)
                 f.barrier()
 
-    def _fetch(self, tile: Tile, depth: Index) -> tuple[list[int], list[int]]:
+    def _sum_rest(self, tile: Tile, start: Index) -> None:
+        """Sum from a depth on, which is two steps at most: zeros come after the end of k."""
+        f, step = self.f, self.d.tiling.tile[2]
+        with f.repeat(start, tile.stop, step) as depth:
+            self._keep(self._fetch(tile, depth, Edges.ALL), 0)
+            f.barrier()
+            self._multiply(0)
+            f.barrier()
+
+    def _fetch(self, tile: Tile, depth: Index, edges: Edges) -> tuple[list[int], list[int]]:
         at_a, at_b = self.places(tile, depth)
-        edges = Edges.ALL if not self.d.has_whole_steps else Edges.NONE if self.d.has_whole_tiles else Edges.OUTER
         return self._a.fetch(self.lane, at_a, edges), self._b.fetch(self.lane, at_b, edges)
 
     def _keep(self, fetched: tuple[list[int], list[int]], stage: int) -> None:

@@ -40,7 +40,7 @@ def result(
     buffers = {name: driver.buffer(np.frombuffer(raw, dtype)) for name, (raw, dtype) in held.items()}
     for step in plan.steps:
         bound = kernel.compiled(step).bind(
-            *(buffers[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants
+            *step.arguments(buffers), workgroups=step.workgroups, push_constants=step.push_constants
         )
         bound.run()
     found = {name: buffers[name].read().tobytes() for name in made}

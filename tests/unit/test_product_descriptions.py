@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.matrices.description import ProductDescription, Result, Tiling
+from vyre_driver.matrices.convolution import IMAGE
+from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
 from vyre_driver.matrices.product import product_module
+from vyre_driver.matrices.tiles import PUSHED
 from vyre_driver.process.tools import SPIRV_VAL, find_tool
 from vyre_driver.spirv.module import SpirvModule
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.matrices.elements import ElementType
 
 TILING = Tiling((128, 128, 32), (2, 2), (16, 16, 16), 32)
+ORDINARY = Tiling((64, 64, 16), (8, 8), SCALAR, 1)
 BYTES = Tiling((128, 128, 64), (2, 2), (16, 16, 32), 32)
 PLAIN = ProductDescription(F16, Result(F32, F32), TILING)
 
@@ -48,6 +51,12 @@ def tiled(
         (
             replace(PLAIN, tiling=replace(BYTES, fragment=(8, 8, 8)), operand=S8),
             "fragments of 8 along a line of a do not begin at vectors of 16",
+        ),
+        (replace(PLAIN, is_convolution=True), None),
+        (replace(PLAIN, is_convolution=True, a_transposed=True), "windows of images are not stored, and so not transposed"),
+        (
+            replace(tiled((32, 32, 48), (1, 1)), is_convolution=True),
+            "32 invocations cannot each read the same one of the 6 parts of their lines",
         ),
     ],
     ids=str,
@@ -89,6 +98,27 @@ def test_every_layout_is_valid_and_shares_what_it_says(
         assert complaint(code) == ""
         assert reflection.shared_bytes == description.shared_bytes
         assert (shape.sizes, shape.types) == (tiling.fragment, (operand.name, operand.name, accumulator.name, accumulator.name))
+
+
+@pytest.mark.parametrize("is_aligned", [False, True])
+@pytest.mark.parametrize(
+    ("operand", "tiling"),
+    [(F16, TILING), (BF16, TILING), (S8, BYTES), (F16, ORDINARY), (BF16, ORDINARY), (S8, ORDINARY), (F32, ORDINARY)],
+    ids=lambda one: getattr(one, "name", "tiling"),
+)
+def test_every_convolution_is_valid_and_pushes_what_every_device_takes(
+    operand: ElementType, tiling: Tiling, *, is_aligned: bool
+) -> None:
+    accumulator = F32 if operand.is_float else S32
+    any_size = ProductDescription(operand, Result(accumulator, accumulator), tiling, b_transposed=True, is_convolution=True)
+    for is_exact in (False, True)[: 1 + is_aligned]:
+        description = replace(any_size, is_aligned=is_aligned, is_exact=is_exact)
+        code = product_module(description)
+        reflection = SpirvModule.from_bytes(code).runnable.reflection
+        assert complaint(code) == ""
+        assert reflection.shared_bytes == description.shared_bytes
+        assert tuple(one.name for one in reflection.push_constants) == PUSHED + IMAGE
+        assert reflection.push_constant_bytes == 92  # of the 128 that every device has
 
 
 def test_the_same_description_is_the_same_module_and_another_is_another() -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.attention import attention_of
+from vyre_driver.kernels.convolution import convolution
+from vyre_driver.kernels.convolution_shapes import Window
 from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
@@ -33,6 +35,7 @@ __all__ = [
     "PerformanceWarning",
     "TunedKernel",
     "attention",
+    "conv2d",
     "histogram",
     "inclusive_scan",
     "layernorm",
@@ -73,6 +76,7 @@ KERNELS: dict[str, KernelDefinition] = {
         product("bfloat16"),
         product("int8"),
         product("float16", out_dtype="float16", transpose_b=True, bias=True, names=("x", "weight")),
+        convolution("float16"),
     )
 }
 
@@ -278,4 +282,50 @@ def linear(  # noqa: PLR0913 -- by keyword
     definition = product(
         dtype, out_dtype=dtype, transpose_b=True, bias=bias, residual=residual, activation=activation, names=("x", "weight")
     )
+    return on_driver(driver, definition, definition.description.operand, require)
+
+
+def conv2d(  # noqa: PLR0913 -- by keyword
+    driver: Driver,
+    dtype: DTypeLike = "float16",
+    *,
+    out_dtype: DTypeLike | None = None,
+    bias: bool = True,
+    residual: bool = False,
+    activation: str | None = None,
+    stride: tuple[int, int] = (1, 1),
+    padding: tuple[int, int] = (0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    require: str | None = None,
+) -> TunedKernel:
+    """Return ``(x, weight, [bias], [residual], scale=1.0) -> activation(scale * conv2d(x, weight) + bias) + residual``.
+
+    Channels are the last axis, so that those of a pixel lie side by side and are read 16 bytes at once: ``x`` is (batch,
+    height, width, channels), ``weight`` (out channels, kernel height, kernel width, channels), ``bias`` (out channels,), the
+    result and ``residual`` (batch, out height, out width, out channels). Arrays with channels second get there by
+    ``.transpose(0, 2, 3, 1)``, which a call copies unless they are stored so already, as PyTorch's are in channels_last. There
+    are no groups: each sum goes over all channels.
+
+    Parameters
+    ----------
+    dtype
+        The type of ``x`` and ``weight``: float16, bfloat16 (arrays of ml_dtypes, or their bits as uint16), float32 or int8.
+    out_dtype
+        The type of everything else, as of ``matmul``. None is ``dtype``, and int32 of int8, which takes no bias then.
+    bias, residual, activation, require
+        As of ``matmul``.
+    stride, padding, dilation
+        Pixels down and across, ints to 2**31 - 1: from one place of the kernel to the next one, of zeros around the images on
+        either side, and from tap to tap. A result has (height + 2 * padding - dilation * (kernel height - 1) - 1) // stride + 1
+        rows.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no convolution of such types, activation or numbers.
+    UnsupportedFeature
+        As ``matmul``.
+    """
+    window = Window(stride, padding, dilation)
+    definition = convolution(dtype, out_dtype=out_dtype, bias=bias, residual=residual, activation=activation, window=window)
     return on_driver(driver, definition, definition.description.operand, require)

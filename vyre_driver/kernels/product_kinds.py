@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TENSOR = "tensor"
 _OPERANDS = {"float16": F16, "bfloat16": BF16, "int8": S8, "float32": F32}
 _RESULTS = {"float16": F16, "bfloat16": BF16, "float32": F32, "int32": S32}
-_SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
+SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
 _UNCUT = Tiling((1, 1, 1), (1, 1), SCALAR, 1)  # until a device and a candidate are known
 _said: set[tuple[str, bytes]] = set()
 
@@ -55,7 +55,7 @@ def product(  # noqa: PLR0913 -- by keyword
     out = accumulator if out_dtype is None else element_of(out_dtype, _RESULTS, "results")
     if not out.is_float and (operand.is_float or bias or residual or activation is not None):
         raise InvalidInput(
-            f"results of {_SHORT[out]} are sums of int8 as they are, and {_SHORT[operand]} with "
+            f"results of {SHORT[out]} are sums of int8 as they are, and {SHORT[operand]} with "
             f"bias={bias}, residual={residual}, activation={activation!r} was asked for",
             fix="give out_dtype float32, float16 or bfloat16",
         )
@@ -67,7 +67,7 @@ def product(  # noqa: PLR0913 -- by keyword
         )
     result = Result(accumulator, out, bias, residual, activation)
     layout = ("t" if transpose_a else "n") + ("t" if transpose_b else "n")
-    parts = ["product", _SHORT[operand], *([] if layout == "nn" else [layout]), *([] if out == accumulator else [_SHORT[out]])]
+    parts = ["product", SHORT[operand], *([] if layout == "nn" else [layout]), *([] if out == accumulator else [SHORT[out]])]
     name = "_".join([*parts, *result.extra_buffers, *([] if activation is None else [activation])])
     description = ProductDescription(operand, result, _UNCUT, transpose_a, transpose_b, is_aligned=False, is_direct=False)
     return Product(name, description, (*names, *result.extra_buffers))

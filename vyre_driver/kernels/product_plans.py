@@ -24,6 +24,7 @@ from vyre_driver.target.config import DispatchConfig
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import Call, DeviceFacts
     from vyre_driver.autotune.search.space import Candidate
+    from vyre_driver.kernels.convolution_shapes import ConvolutionShape
     from vyre_driver.kernels.product_shapes import ProductShape
     from vyre_driver.matrices.description import ProductDescription, Result
     from vyre_driver.matrices.elements import ElementType
@@ -53,7 +54,7 @@ def described(description: ProductDescription, device: DeviceFacts, candidate: C
 
 @dataclass(frozen=True, slots=True)
 class ProductPlan:
-    """One call of a product: its arrays by name, a and b first, and what comes out."""
+    """One call of a product: its arrays by name, a and b first, and what comes out; of a convolution the images."""
 
     call: Call
     description: ProductDescription
@@ -61,6 +62,7 @@ class ProductPlan:
     inputs: tuple[str, ...]
     out: tuple[str, Operand]
     scale: float
+    images: ConvolutionShape | None = None
 
     def plan(self) -> Plan:
         """Return the dispatches; raises LimitExceeded for too large a batch."""
@@ -89,9 +91,12 @@ class ProductPlan:
 
     @property
     def _strides(self) -> tuple[int, int]:
-        """Elements from a line of a and b to the next one."""
+        """Elements from a line of a and b to the next one; of images from a pixel."""
         shape, description = self.shape, self.description
-        return shape.m if description.a_transposed else shape.k, shape.k if description.b_transposed else shape.n
+        of_b = shape.k if description.b_transposed else shape.n
+        if self.images is not None:
+            return self.images.channels, of_b
+        return shape.m if description.a_transposed else shape.k, of_b
 
     def _cut(self, result: Result) -> ProductDescription:
         """Return the product as this call needs it: with edges where there are, in vectors where all lines begin at one."""
@@ -129,6 +134,8 @@ class ProductPlan:
         push |= {"a_batch": shape.a_step, "b_batch": shape.b_step, "c_batch": shape.m * shape.n}
         push |= {"parts": parts, "k_part": self._k_part}
         push |= {"scale": bits_of_float(self.scale if parts == 1 else 1.0)}
+        if self.images is not None and cut.is_convolution:
+            push |= self.images.pushed
         operand = _VECTORS if cut.is_aligned else _bits_of(cut)
         views = {name: operand for name in self.inputs[:2] if operand is not None}
         views |= _bfloat_views(cut.result.out, (out, *extra))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vyre_driver.matrices.elements import ElementType
     from vyre_driver.spirv.module import SpirvModule
 
-_OUT = "out"
+OUT = "out"
 _MOST_EXACT = (2**31 - 1) // 128**2
 _STORAGE = {1: "storageBuffer8BitAccess", 2: "storageBuffer16BitAccess"}
 
@@ -104,14 +104,14 @@ class Product(KernelDefinition):
         """Return one dispatch, or two where k is summed in parts; raises LimitExceeded for too large a batch."""
         shape, out = self._shape(call.operands), self._out_dtype(call.operands)
         if 0 in shape.out:
-            return zeros_plan(_OUT, shape.out, out)
-        result = _OUT, Operand(shape.out, out)
+            return zeros_plan(OUT, shape.out, out)
+        result = OUT, Operand(shape.out, out)
         return ProductPlan(call, self.description, shape, self.inputs, result, self._scale(call.parameters)).plan()
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return numbers from -0.25 to 0.75, both signs and sums that do not cancel, or int8 from -100 to 100."""
         batch, m, n, k = size
-        dice, description = np.random.default_rng(seed), self.description
+        description = self.description
         many = () if batch == 1 else (batch,)
         operand, out = description.operand, description.result.out
         extra = {"bias": (n,), "residual": (*many, m, n)}
@@ -120,23 +120,32 @@ class Product(KernelDefinition):
             ((*many, n, k) if description.b_transposed else (*many, k, n), operand),
             *((extra[role], out) for role in description.result.extra_buffers),
         ]
-        arrays = [
-            rounded(dice.random(shape) - 0.25, element, dtype_of(element))
-            if element.is_float
-            else dice.integers(-100, 101, shape, np.int8)
-            for shape, element in wanted
-        ]
-        return tuple(arrays), {}
+        return self._drawn(wanted, seed), {}
 
     def expected(self, *arrays: NDArray[Any], scale: float = 1.0, **_: object) -> NDArray[Any]:
         """Return the product and what becomes of it in float64, rounded once."""
-        description, result = self.description, self.description.result
+        description = self.description
         a, b = (
             as_float64(one.swapaxes(-1, -2) if swapped else one, description.operand)
             for one, swapped in zip(arrays[:2], (description.a_transposed, description.b_transposed), strict=True)
         )
         with np.errstate(all="ignore"):
             found = np.matmul(a, b)  # of int8 exact, and quicker than of integers
+        return self._finished(found, arrays, scale)
+
+    def _drawn(self, wanted: Sequence[tuple[tuple[int, ...], ElementType]], seed: int) -> tuple[NDArray[Any], ...]:
+        dice = np.random.default_rng(seed)
+        return tuple(
+            rounded(dice.random(shape) - 0.25, element, dtype_of(element))
+            if element.is_float
+            else dice.integers(-100, 101, shape, np.int8)
+            for shape, element in wanted
+        )
+
+    def _finished(self, found: NDArray[Any], arrays: Sequence[NDArray[Any]], scale: float) -> NDArray[Any]:
+        """Return what becomes of sums in float64, rounded once."""
+        result = self.description.result
+        with np.errstate(all="ignore"):
             if not result.out.is_float:
                 return np.asarray(found, np.int32)
             extra = dict(zip(result.extra_buffers, (as_float64(one, result.out) for one in arrays[2:]), strict=True))

@@ -113,6 +113,9 @@ class ProductDescription:
     bytes where ``is_aligned``: the lines of all matrices begin at such. Fragments are stored as matrices where ``is_direct``
     and the result is plain: its lines begin at multiples of 16 bytes, as Vulkan wants it (VUID 08986 of RuntimeSpirv).
     Edges are left out where m and n are multiples of the tile (``has_whole_tiles``) and k of two steps (``has_whole_steps``).
+
+    With ``is_convolution`` the rows of a are windows of images, as :mod:`~vyre_driver.matrices.convolution` reads them; where
+    ``is_aligned`` the channels of a pixel are whole vectors.
     """
 
     operand: ElementType
@@ -124,6 +127,7 @@ class ProductDescription:
     is_direct: bool = True
     has_whole_tiles: bool = False
     has_whole_steps: bool = False
+    is_convolution: bool = False
 
     @property
     def a(self) -> Part:
@@ -162,7 +166,16 @@ class ProductDescription:
         for axis, (size, parts, fragment) in enumerate(zip(tiling.tile, (*tiling.split, 1), tiling.fragment, strict=True)):
             if size % (parts * fragment):
                 return f"{size} along {'mnk'[axis]} are not {parts} times whole fragments of {fragment}"
-        return self._scalar_problem() if tiling.is_scalar else self._matrix_problem()
+        problem = self._scalar_problem() if tiling.is_scalar else self._matrix_problem()
+        return self._convolution_problem() if problem is None and self.is_convolution else problem
+
+    def _convolution_problem(self) -> str | None:
+        if self.a_transposed:
+            return "windows of images are not stored, and so not transposed"
+        shares = self.a.width if self.tiling.is_scalar else self.a.vectors
+        if self.tiling.invocations % shares:
+            return f"{self.tiling.invocations} invocations cannot each read the same one of the {shares} parts of their lines"
+        return None
 
     def _scalar_problem(self) -> str | None:
         for name, part in (("a", self.a), ("b", self.b)):

@@ -21,7 +21,7 @@ from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.matrices.description import ProductDescription
+    from vyre_driver.matrices.description import Part, ProductDescription
     from vyre_driver.matrices.elements import ElementType
     from vyre_driver.matrices.function import Index
 
@@ -47,20 +47,21 @@ class MatrixProduct(TiledProduct):
         self._of_b = self._matrix(description.operand, depth, columns, _USE_B)
         self._of_sum = self._matrix(result.accumulator, rows, columns, _USE_ACCUMULATOR)
         self._of_out = self._matrix(result.out, rows, columns, _USE_ACCUMULATOR) if description.stores_matrices else 0
-        kind = Operand if description.is_aligned else UnalignedOperand
-        invocations = description.tiling.invocations
-        layouts = (
-            COLUMN_MAJOR if description.a_transposed else ROW_MAJOR,
-            COLUMN_MAJOR if description.b_transposed else ROW_MAJOR,
-        )
-        self._a = kind(f, "a", 0, description.a, invocations, layouts[0])
-        self._b = kind(f, "b", 1, description.b, invocations, layouts[1])
+        self._a, self._b = self._operand_a(), self._operand("b", 1, description.b, is_transposed=description.b_transposed)
         down, across = description.tiling.patch
         self._sums = [f.variable(self._of_sum) for _ in range(down * across)]
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
         self._number = f.f32 if result.accumulator.is_float else f.s32
         staged = description.staged_bytes // result.accumulator.byte_len
         self._staged = f.shared(self._number, staged) if staged else None
+
+    def _operand_a(self) -> Operand:
+        return self._operand("a", 0, self.d.a, is_transposed=self.d.a_transposed)
+
+    def _operand(self, name: str, binding: int, part: Part, *, is_transposed: bool) -> Operand:
+        kind = Operand if self.d.is_aligned else UnalignedOperand
+        layout = COLUMN_MAJOR if is_transposed else ROW_MAJOR
+        return kind(self.f, name, binding, part, self.d.tiling.invocations, layout)
 
     def _matrix(self, element: ElementType, rows: int, columns: int, use: int) -> int:
         const = self.f.const
@@ -76,7 +77,7 @@ class MatrixProduct(TiledProduct):
         outer = Edges.NONE if self.d.has_whole_tiles else Edges.OUTER
         if self.d.has_whole_steps:
             self._sum_pairs(tile, tile.stop, outer)
-        elif not self.d.is_aligned:
+        elif self.d.is_convolution or not self.d.is_aligned:
             self._sum_pairs(tile, tile.stop, Edges.ALL)
         else:
             whole = tile.start + (tile.stop - tile.start) // pair * pair
@@ -89,6 +90,7 @@ class MatrixProduct(TiledProduct):
         f, step = self.f, self.d.tiling.tile[2]
         # Past the end of whole steps nothing is left to read: the last one is loaded again, which nothing multiplies.
         last = stop if edges is Edges.ALL else stop - step
+        self._a.start(self.lane, self.places(tile, tile.start)[0])
         self._keep(self._fetch(tile, tile.start, edges), 0)
         f.barrier()
         with f.repeat(tile.start, stop, STAGES * step) as depth:

@@ -69,6 +69,14 @@ class Operand:
     def _declare(self, name: str, binding: int) -> StorageBuffer:
         return StorageBuffer(self._f, name, binding, self._vector, VECTOR_BYTES, Decoration.NON_WRITABLE)
 
+    @property
+    def at_once(self) -> int:
+        """How many elements one load brings."""
+        return self.part.element.in_vector
+
+    def start(self, lane: Index, at: Place) -> None:
+        """Work out what does not change from step to step; the first one is at this place."""
+
     def fetch(self, lane: Index, at: Place, edges: Edges) -> list[int]:
         """Return the vectors that an invocation carries of a part; past the end of k they are zeros."""
         read = {Edges.NONE: self._inside, Edges.OUTER: self._clamped, Edges.ALL: self._guarded}[edges]
@@ -91,9 +99,18 @@ class Operand:
         """Return the vector that begins at an element of a line, zeros where that is past the matrix's ends."""
         f, per = self._f, self.part.element.in_vector
         is_inside = f.both(f.is_below(line, at.lines), f.is_below(element, at.elements))
-        place = at.base // per + line * (at.stride // per) + element // per
+        return self._read(is_inside, at.base // per + line * (at.stride // per) + element // per)
+
+    def _read(self, is_inside: int, place: Index) -> int:
+        """Return what one load brings from a place, counted in such loads; zeros where a condition does not hold."""
+        f = self._f
         safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
         return f.select(self._vector, is_inside, self._buffer.load(f.as_word(safe)), self._zeros)
+
+    def _packed(self, loaded: list[int]) -> int:
+        """Return the vector that loads have brought."""
+        (vector,) = loaded
+        return vector
 
     def keep(self, lane: Index, vectors: list[int], stage: int) -> None:
         """Store in shared memory what ``fetch`` returned."""
@@ -146,6 +163,11 @@ class UnalignedOperand(Operand):
         self._no_bits = self._f.module.constant(Op.ConstantNull, self._bits)
         return StorageBuffer(self._f, name, binding, self._bits, element.byte_len, Decoration.NON_WRITABLE)
 
+    @property
+    def at_once(self) -> int:
+        """One."""
+        return 1
+
     def _inside(self, at: Place, line: Index, element: Index) -> int:
         return self._guarded(at, line, element)
 
@@ -153,18 +175,22 @@ class UnalignedOperand(Operand):
         return self._guarded(at, line, element)
 
     def _guarded(self, at: Place, line: Index, element: Index) -> int:
+        f, is_line = self._f, self._f.is_below(line, at.lines)
+        places = [element + number for number in range(self.part.element.in_vector)]
+        return self._packed(
+            [self._read(f.both(is_line, f.is_below(one, at.elements)), at.base + line * at.stride + one) for one in places]
+        )
+
+    def _read(self, is_inside: int, place: Index) -> int:
+        f = self._f
+        safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
+        return f.select(self._bits, is_inside, self._buffer.load(f.as_word(safe)), self._no_bits)
+
+    def _packed(self, loaded: list[int]) -> int:
         f, size = self._f, self.part.element.byte_len
-        is_line = f.is_below(line, at.lines)
-        bits = [self._bits_at(at, line, element + number, is_line) for number in range(VECTOR_BYTES // size)]
         packed = f.module.type(Op.TypeVector, self._bits, _WORD_BYTES // size)
         words = []
-        for first in range(0, len(bits), _WORD_BYTES // size):
-            word = f.value(Ins.CompositeConstruct, packed, *bits[first : first + _WORD_BYTES // size])
+        for first in range(0, len(loaded), _WORD_BYTES // size):
+            word = f.value(Ins.CompositeConstruct, packed, *loaded[first : first + _WORD_BYTES // size])
             words.append(f.value(Ins.Bitcast, f.u32, word))
         return f.value(Ins.CompositeConstruct, self._vector, *words)
-
-    def _bits_at(self, at: Place, line: Index, element: Index, is_line: int) -> int:
-        f = self._f
-        is_inside = f.both(is_line, f.is_below(element, at.elements))
-        safe = f.select(f.u32, is_inside, f.id_of(at.base + line * at.stride + element), f.const(0))
-        return f.select(self._bits, is_inside, self._buffer.load(f.as_word(safe)), self._no_bits)

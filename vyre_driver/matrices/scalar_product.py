@@ -40,14 +40,21 @@ class ScalarProduct(TiledProduct):
         f, depth_of_step = self.f, self.d.tiling.tile[2]
         for total in self._sums:
             f.store(total, f.number(0) if self._number == f.f32 else f.module.constant(Op.ConstantNull, f.s32))
+        self._start(tile)
         with f.repeat(tile.start, tile.stop, depth_of_step) as depth:
             at_a, at_b = self.places(tile, depth)
-            self._keep(self._shared_a, self.d.a, self._fetch(self._a, self.d.a, at_a))
+            self._keep(self._shared_a, self.d.a, self._fetch_a(at_a))
             self._keep(self._shared_b, self.d.b, self._fetch(self._b, self.d.b, at_b))
             f.barrier()
             with f.repeat(0, depth_of_step, 1) as one:
                 self._multiply(one)
             f.barrier()
+
+    def _start(self, tile: Tile) -> None:
+        """Work out what does not change from step to step."""
+
+    def _fetch_a(self, at: Place) -> list[int]:
+        return self._fetch(self._a, self.d.a, at)
 
     def _fetch(self, buffer: NumberBuffer, part: Part, at: Place) -> list[int]:
         """Return the numbers that an invocation carries of a part; past the ends of the matrix they are zeros."""
@@ -55,10 +62,15 @@ class ScalarProduct(TiledProduct):
         for line, element in self._shares(part):
             y, x = at.line + line, at.element + element
             is_inside = f.both(f.is_below(y, at.lines), f.is_below(x, at.elements))
-            safe = f.select(f.u32, is_inside, f.id_of(at.base + y * at.stride + x), f.const(0))
-            zero = f.module.constant(Op.ConstantNull, self._number)
-            found.append(f.select(self._number, is_inside, buffer.read(f.as_word(safe)), zero))
+            found.append(self._read(buffer, is_inside, at.base + y * at.stride + x))
         return found
+
+    def _read(self, buffer: NumberBuffer, is_inside: int, place: Index) -> int:
+        """Return a number; 0 where a condition does not hold."""
+        f = self.f
+        safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
+        zero = f.module.constant(Op.ConstantNull, self._number)
+        return f.select(self._number, is_inside, buffer.read(f.as_word(safe)), zero)
 
     def _keep(self, shared: int, part: Part, numbers: list[int]) -> None:
         """Store what ``_fetch`` returned, the numbers of one depth one after the other."""

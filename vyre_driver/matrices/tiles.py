@@ -44,6 +44,9 @@ class TiledProduct(ABC):
     batch after the other, and each part has a result of its own.
     """
 
+    names: tuple[str, ...] = PUSHED
+    """Those of its push constants."""
+
     def __init__(self, description: ProductDescription, module: ModuleBuilder, memory_model: int = GLSL450) -> None:
         """Declare buffers and push constants in an empty module."""
         self.d = description
@@ -51,7 +54,7 @@ class TiledProduct(ABC):
         module.capability(Capability.Shader)
         module.memory_model(0, memory_model)
         self.f = Function(module)
-        self.pushed = push_constants(self.f, PUSHED)
+        self.pushed = push_constants(self.f, self.names)
         self.scale = float_of(self.f, self.pushed["scale"])
         self.epilogue = Epilogue(self.f, description.result, _RESULT, self.scale)
         self.lane = self.f.built_in(BuiltIn.LOCAL_INVOCATION_INDEX)

@@ -112,7 +112,7 @@ def test_every_convolution_is_valid_and_pushes_what_every_device_takes(
     accumulator = F32 if operand.is_float else S32
     any_size = ProductDescription(operand, Result(accumulator, accumulator), tiling, b_transposed=True, is_convolution=True)
     for is_exact in (False, True)[: 1 + is_aligned]:
-        description = replace(any_size, is_aligned=is_aligned, is_exact=is_exact)
+        description = replace(any_size, is_aligned=is_aligned, has_whole_tiles=is_exact, has_whole_steps=is_exact)
         code = product_module(description)
         reflection = SpirvModule.from_bytes(code).runnable.reflection
         assert complaint(code) == ""

@@ -6,7 +6,6 @@ Run as ``python -m benchmarks.float32 --json``: device time, back to back, clock
 
 from __future__ import annotations
 
-import math
 import statistics
 import sys
 import time
@@ -42,8 +41,8 @@ SKINNY: tuple[Size, ...] = (
 )
 SMALL: tuple[Size, ...] = ((128, 128, 128), (1, 256, 300), (32, 30, 1000))
 _BUSY_S = 0.12
-_LONGEST_BUSY_S = 3.0
-_STEADY = 0.98
+_LONG_BUSY_S, _PAUSE_S = 1.5, 0.3
+_ended = [0.0]  # when the device last had work
 _BATCH_US = 8000
 _SAMPLES = 5
 _CHECKED_ROWS = 8
@@ -91,14 +90,12 @@ def microseconds(plan: BoundPlan) -> float:
 
 
 def warm(timed: TimedDispatches) -> None:
-    """Run for 0.12 s, and on until a run takes no less than 0.98 of one 0.12 s before: some clocks rise late."""
-    before, found = math.inf, device_us(timed)
-    stop = time.perf_counter() + _LONGEST_BUSY_S
-    while found < _STEADY * before and time.perf_counter() < stop:
-        before, until = found, time.perf_counter() + _BUSY_S
-        while time.perf_counter() < until:
-            timed.run(10)
-        found = device_us(timed)
+    """Run for 0.12 s, for 1.5 s after a pause, since clocks that have fallen to a fifth may take a second to rise."""
+    has_paused = time.perf_counter() - _ended[-1] > _PAUSE_S
+    until = time.perf_counter() + (_LONG_BUSY_S if has_paused else _BUSY_S)
+    while time.perf_counter() < until:
+        timed.run(10)
+        _ended[:] = [time.perf_counter()]
 
 
 def device_us(timed: TimedDispatches) -> float:

@@ -6,17 +6,15 @@ import json
 import os
 import pty
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import platformdirs
 import pytest
 
-from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-from vyre_driver.autotune.store.records import size_text
 from vyre_driver.cli import main
 from vyre_driver.cli.progress import human_measure
-from vyre_driver.kernels import KERNELS, TunedKernel
+from vyre_driver.kernels import KERNELS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -349,31 +347,6 @@ def test_a_bar_is_shown_on_a_terminal_only(run_cli: RunChild, path: Path) -> Non
     seen = os.read(terminal, 1 << 16).decode()
     os.close(terminal)
     assert ("saxpy 64" in seen, "saxpy 64" in piped.stderr, "\x1b" in piped.stdout + shown.stdout) == (True, False, False)
-
-
-@pytest.mark.device
-def test_of_all_kernels_those_that_the_device_cannot_run_are_left_out(
-    run_here: RunChild, refused_here: Refused, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")  # without features, and so without 16-bit numbers in buffers
-    store, of_halves = AutotuneStore(), {"matmul_f16", "linear_int4", "linear_int8"}
-    with Driver() as driver:
-        for name in set(KERNELS) - of_halves:
-            kernel = TunedKernel(driver, KERNELS[name])
-            for size in kernel.definition.sizes:
-                at = size_text(kernel.definition.size_class(size))
-                store.put(kernel.target.key, kernel.target.record(kernel.candidates[0], 9, 100, at))
-    store.save_if_dirty(path)
-    done = run_here("tune", "run", "all", "--json")
-    told: dict[str, Any] = {}
-    for one in json.loads(done.stdout)["tuned"]:
-        told.setdefault(one["kernel"], []).append(one["skipped"])
-    assert (done.status, list(told)) == (0, list(KERNELS))
-    assert {name: len(whys) for name, whys in told.items() if name not in of_halves} == {
-        name: len(one.sizes) for name, one in KERNELS.items() if name not in of_halves
-    }
-    assert [name for name in sorted(of_halves) if "storageBuffer16BitAccess" in told[name][0]] == sorted(of_halves)
-    assert refused_here("tune", "run", "matmul_f16").startswith("1002: ")
 
 
 def test_the_actions_and_kernels_are_in_the_help(run_here: RunChild) -> None:

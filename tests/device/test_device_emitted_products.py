@@ -85,6 +85,13 @@ def test_rows_and_columns_past_the_ends_need_no_zeros_where_k_is_whole(opened: D
     check(opened, drawn(whole, (1, 8, 8, 2 * k)))
 
 
+@pytest.mark.parametrize("size", [(1, 31, 32, 16), (2, 32, 24, 48), (1, 9, 40, 16)], ids=str)
+def test_subgroups_share_a_tile_of_which_only_some_have_an_edge(opened: Driver, size: tuple[int, int, int, int]) -> None:
+    description = replace(described(opened, F16, F16, split=(2, 2)), is_aligned=True)
+    assert description.tiling.patch[0] * description.tiling.fragment[0] * 2 == description.tiling.tile[0]
+    check(opened, drawn(description, size))
+
+
 def test_nan_and_infinities_come_out_where_numpy_has_them(opened: Driver) -> None:
     case = drawn(described(opened, F16, F32), (1, 48, 48, 48))
     a, b = case.a.copy(), case.b.copy()

@@ -41,7 +41,7 @@ NORMS = {
 }
 LINEAR = {f"linear_{bits}{x}{part}" for bits in ("int4", "int8") for x in ("", "_f32") for part in ("", "_subgroups")}
 VARIANTS = (
-    {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"}
+    {"attention_f16", "attention_bf16", "matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"}
     | SOFTMAX_VARIANTS
     | (NORMS - {"layernorm"})
     | (LINEAR - {"linear_int4"})

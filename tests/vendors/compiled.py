@@ -76,7 +76,7 @@ def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) ->
     """The plans of the smallest size, of an odd one near it where that is one, and of other types."""
     arrays, parameters = definition.example(definition.sizes[0], 0)
     whole = [(one.shape, one.dtype) for one in arrays]
-    odd = [(tuple(count - 1 for count in shape), dtype) for shape, dtype in whole]
+    odd = [(tuple(max(count - 1, 1) for count in shape), dtype) for shape, dtype in whole]
     others = [[(shape, np.dtype(kind)) for shape, _ in whole] for kind in _OTHER_TYPES.get(definition.name, ())]
     for form in (whole, *([] if definition.name in _WHOLE else [odd]), *others):
         operands = {name: Operand(*one) for name, one in zip(definition.inputs, form, strict=True)}

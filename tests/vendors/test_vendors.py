@@ -20,17 +20,21 @@ KERNELS_RUN = """
 import numpy as np
 from vyre_driver import Driver
 from vyre_driver.kernels import KERNELS
+from vyre_driver.kernels.attention import attention_of
+from vyre_driver.kernels.product_kinds import product
 from vyre_driver.autotune.measure.tuned import TunedKernel
 with Driver() as driver:
     names = "saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "layernorm", "rmsnorm", "matmul"
-    for name in names:
-        definition = KERNELS[name]
-        arrays, parameters = definition.example(definition.sizes[0], 0)
+    cases = [(KERNELS[name], KERNELS[name].sizes[0]) for name in names]
+    cases.append((product("float32", transpose_b=True, bias=True, activation="gelu"), (2, 40, 33, 70)))
+    cases.append((attention_of("float32", is_causal=True), (1, 2, 20, 140, 64)))
+    for definition, size in cases:
+        arrays, parameters = definition.example(size, 0)
         expected = definition.expected(*arrays, **parameters)
         found = TunedKernel(driver, definition)(*arrays, **parameters)
         scale = max(1.0, float(np.abs(expected).max()))
-        assert float(np.abs(found - expected).max()) <= scale * 1e-3, name
-        print(name)
+        assert float(np.abs(found - expected).max()) <= scale * 1e-3, definition.name
+        print(definition.name)
 """
 
 
@@ -74,4 +78,4 @@ def test_doctor_finds_a_weak_device_well(weak: dict[str, str], run_cli: RunChild
 @pytest.mark.device
 def test_kernels_give_right_results_on_a_weak_device(weak: dict[str, str], run_python: RunChild) -> None:
     done = run_python("-c", KERNELS_RUN, env=weak)
-    assert (done.status, len(done.stdout.split()), done.complaint) == (0, 9, []), done.stderr
+    assert (done.status, len(done.stdout.split()), done.complaint) == (0, 11, []), done.stderr

@@ -17,6 +17,7 @@ from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
 from vyre_driver.kernels.product_kinds import PerformanceWarning, on_driver, product
+from vyre_driver.kernels.product_numbers import FLOATS, element_of
 from vyre_driver.kernels.quantized import quantized_int4, quantized_int8
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
@@ -188,7 +189,8 @@ def matmul(  # noqa: PLR0913 -- by keyword
     """Return ``(a, b, [bias], [residual], scale=1.0) -> activation(scale * (a @ b) + bias) + residual``.
 
     float16, bfloat16 and int8 are multiplied on tensor cores where the device has cooperative matrices for them, and on
-    ordinary units elsewhere, which a PerformanceWarning tells once. Sums are float32, of int8 int32.
+    ordinary units elsewhere, which a PerformanceWarning tells once. Sums are float32, of int8 int32. float32 with nothing else
+    asked for takes two matrices, no batch and no ``scale``.
 
     Parameters
     ----------
@@ -279,6 +281,7 @@ def linear(  # noqa: PLR0913 -- by keyword
     ``x`` is (..., k), two axes or more, ``weight`` (n, k), ``bias`` (n,), the result (..., n): all of ``dtype``, float16,
     bfloat16 or float32; sums are float32. Parameters and errors are those of ``matmul``.
     """
+    element_of(dtype, FLOATS, "arrays")
     definition = product(
         dtype, out_dtype=dtype, transpose_b=True, bias=bias, residual=residual, activation=activation, names=("x", "weight")
     )

@@ -6,9 +6,9 @@ Devices without cooperative matrices for the type, and heads of other sizes, tak
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +18,9 @@ from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpa
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.kernels.attention_shapes import AttentionShape, attention_shape
 from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.product_numbers import as_float64, dtype_of, element_of, is_of, rounded
+from vyre_driver.kernels.product_numbers import FLOATS, as_float64, check_element, dtype_of, element_of, float32_of, rounded
 from vyre_driver.kernels.product_plans import bits_of_float, subgroup_config
-from vyre_driver.kernels.product_tilings import fragment_for
+from vyre_driver.kernels.product_tilings import fragment_for, holds_sums
 from vyre_driver.kernels.tiles import grid_of
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.matrices.attention import PUSHED, attention_module
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from vyre_driver.kernels.product_numbers import Numbers
     from vyre_driver.kernels.product_tilings import Fragment
     from vyre_driver.matrices.elements import ElementType
 
@@ -76,12 +77,13 @@ class Attention(KernelDefinition):
         return self.fragment(device) is not None
 
     def fragment(self, device: DeviceFacts) -> Fragment | None:
-        """Return (m, n, k) of what subgroups multiply at once, None for other types than float16 and without such matrices.
+        """Return (m, n, k) of what subgroups multiply at once, None for float32 and without such matrices.
 
-        Weights come as sums and go on as operands, by way of matrices of sums of the operands' type: of bfloat16 no device
-        has such.
+        Weights come as sums and go on as operands by way of matrices of sums of the operands' type, and results are stored as
+        such: NVIDIA's devices name none of bfloat16.
         """
-        return fragment_for(self.element, F32, device) if self.element is F16 else None
+        found = None if self.element is F32 else fragment_for(self.element, F32, device)
+        return found if found is None or holds_sums(self.element, found, device) else None
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the shader for ordinary units, and what the preferred candidate is for a head of 128; or that alone."""
@@ -125,12 +127,7 @@ class Attention(KernelDefinition):
         """Return (batch, heads, queries, keys, elements of a row); raises InvalidInput."""
         check_parameters(self.name, parameters, ("scale", "shift"))
         for name, one in operands.items():
-            if not is_of(one.dtype, self.element) or one.dtype != operands["q"].dtype:
-                raise InvalidInput(
-                    f"{name} of {self.name} is of {one.dtype}, and all three must be of {self.element.name}",
-                    fix="convert it with .astype(), or take the kernel of its type",
-                    binding=name,
-                )
+            check_element(self.name, name, one.dtype, self.element, operands["q"].dtype)
         shape = self._shape(operands)
         self._scale(parameters, shape)
         self._shift(parameters)
@@ -163,18 +160,28 @@ class Attention(KernelDefinition):
     def expected(self, *arrays: NDArray[Any], scale: float | None = None, shift: int = 0, **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once; a query that sees no key has zeros."""
         shape = self._shape({name: Operand(one.shape, one.dtype) for name, one in zip(_NAMES, arrays, strict=True)})
-        q, k, v = (self._turned(as_float64(one, self.element)) for one in arrays)
-        k, v = (np.repeat(one, shape.heads // max(shape.kv_heads, 1), axis=-3) for one in (k, v))
+        factor, (q, k, v) = self._scale({"scale": scale}, shape), (self._turned(one) for one in arrays)
+        found = np.zeros(q.shape)
+        for *batch, head in np.ndindex(q.shape[:-2]):  # one by one: the scores of all heads may be gigabytes
+            of_keys = (*batch, head // (shape.heads // shape.kv_heads))
+            of_q, of_k, of_v = (as_float64(one, self.element) for one in (q[(*batch, head)], k[of_keys], v[of_keys]))
+            found[(*batch, head)] = self._expected_head(of_q, of_k, of_v, factor, shift)
+        return rounded(self._turned(found), self.element, arrays[0].dtype)
+
+    def _expected_head(self, q: Numbers, k: Numbers, v: Numbers, scale: float, shift: int) -> Numbers:
         with np.errstate(all="ignore"):
-            scores = q @ k.swapaxes(-1, -2) * self._scale({"scale": scale}, shape)
+            scores = q @ k.T * scale
             if self.is_causal:
-                sees = np.arange(shape.keys) <= np.arange(shape.queries)[:, None] + shift
+                sees = np.arange(len(k)) <= np.arange(len(q))[:, None] + shift
                 scores = np.where(sees, scores, -np.inf)
             most = scores.max(-1, keepdims=True, initial=-np.inf)
             weights = np.where(scores == -np.inf, 0.0, np.exp(scores - most))
             sums = weights.sum(-1, keepdims=True)
-            found = np.where(sums == 0, 0.0, weights @ v / np.where(sums == 0, 1, sums))
-        return rounded(self._turned(found), self.element, arrays[0].dtype)
+            return np.where(sums == 0, 0.0, weights @ v / np.where(sums == 0, 1, sums))
+
+    def numbers(self, output: NDArray[Any]) -> NDArray[Any]:
+        """Return a result as numbers where it is the bits of bfloat16."""
+        return as_float64(output, self.element) if self.element.is_bfloat else output
 
     def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- one for all
         """Return 2**-16, and two units of the type, to which weights are rounded too."""
@@ -192,7 +199,7 @@ class Attention(KernelDefinition):
     def _shape(self, operands: Mapping[str, Operand]) -> AttentionShape:
         return attention_shape(self.name, *(operands[name].shape for name in _NAMES), heads_first=self.heads_first)
 
-    def _turned(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _turned(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return an array with heads first, or one that has them first as the caller has it."""
         return numbers if self.heads_first else numbers.swapaxes(-3, -2)
 
@@ -213,7 +220,8 @@ class Attention(KernelDefinition):
         of_q, of_k = shape.q_steps, shape.k_steps
         sizes = (shape.heads, shape.kv_heads, shape.queries, shape.keys)
         scale = bits_of_float(self._scale(call.parameters, shape))
-        numbers_pushed = (*sizes, scale, self._shift(call.parameters) % 2**32, *of_q, *of_k, *of_k, *of_q)
+        shift = _clamped(self._shift(call.parameters), shape) % 2**32
+        numbers_pushed = (*sizes, scale, shift, *of_q, *of_k, *of_k, *of_q)
         views = dict.fromkeys(_NAMES, _VECTORS) | ({"o": _BITS} if self.element.is_bfloat else {})
         push = dict(zip(PUSHED, numbers_pushed, strict=True))
         config = subgroup_config(call.device)
@@ -223,13 +231,13 @@ class Attention(KernelDefinition):
         if shape.head > _MOST_PLACES:
             raise LimitExceeded(
                 f"{self.name} got heads of {shape.head} elements, and takes {_MOST_PLACES}",
-                fix="split the heads",
+                fix="multiply with kernels.matmul, and weigh the scores with kernels.softmax",
                 requested=shape.head,
                 limit=_MOST_PLACES,
             )
         across, down, _ = grid_of(shape.heads * math.ceil(shape.queries / _QUERIES), call.device.physical.limits)
         push = {"heads": shape.heads, "kv_heads": shape.kv_heads, "queries": shape.queries, "keys": shape.keys}
-        push |= {"shift": self._shift(call.parameters), "head": shape.head, "is_causal": int(self.is_causal)}
+        push |= {"shift": _clamped(self._shift(call.parameters), shape), "head": shape.head, "is_causal": int(self.is_causal)}
         push |= dict(zip(("q_row", "q_head", "k_row", "k_head"), (*shape.q_steps[:2], *shape.k_steps[:2]), strict=True))
         views = dict.fromkeys((*_NAMES, "o"), _BITS) if self.element.is_bfloat else {}
         module, grid = shipped_module(_SHADERS[self.element.name]), (across, down, shape.batch)
@@ -241,30 +249,35 @@ class Attention(KernelDefinition):
         given: object = parameters.get("scale")
         if given is None:
             return float(np.float32(1 / math.sqrt(max(shape.head, 1))))
-        number = given if isinstance(given, numbers.Real) else None
-        with np.errstate(all="ignore"):
-            found = math.nan if number is None or type(given) is bool else float(np.float32(float(number)))
-        if not 0 < found < math.inf:
+        found = float32_of(given)
+        if found is None or not 0 < found < math.inf:
             raise InvalidInput(
-                f"scale of {self.name} is {given!r}, which is not a number above 0", fix="give a float", parameter="scale"
+                f"scale of {self.name} is {given!r}, and must be a number above 0 that float32 holds",
+                fix="give a float",
+                parameter="scale",
             )
         return found
 
     def _shift(self, parameters: Mapping[str, Any]) -> int:
         """Return how many keys beyond its own number a query sees; raises InvalidInput."""
         given: object = parameters.get("shift", 0)
-        if type(given) is not int or not -(2**31) <= given < 2**31 or (given and not self.is_causal):
+        if type(given) is bool or not isinstance(given, Integral) or (given and not self.is_causal):
             raise InvalidInput(
-                f"shift of {self.name} is {given!r}, and must be an integer of 32 bits, or 0 where all keys are seen",
-                fix="give keys - queries to have the last query see all keys",
+                f"shift of {self.name} is {given!r}, and must be an integer, and 0 where it is not causal",
+                fix="give keys - queries to a causal one to have its last query see all keys",
                 parameter="shift",
             )
-        return given
+        return int(given)
+
+
+def _clamped(shift: int, shape: AttentionShape) -> int:
+    """Return the shift, or the nearest one with which every query sees as much: kernels add numbers of rows in 32 bits."""
+    return min(max(shift, -shape.queries), shape.keys)
 
 
 def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True) -> Attention:
     """Return the definition for a type; raises InvalidInput if there is none."""
-    element = element_of(dtype, {one.name: one for one in (F16, BF16, F32)}, "arrays")
+    element = element_of(dtype, FLOATS, "arrays")
     short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
     name = f"attention_{short}{'_causal' if is_causal else ''}{'' if heads_first else '_rows_first'}"
     return Attention(name, element, is_causal, heads_first)

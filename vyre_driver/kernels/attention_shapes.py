@@ -46,7 +46,7 @@ class AttentionShape:
         return self.batch, self.heads, self.queries, self.keys, self.head
 
 
-def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: bool) -> AttentionShape:
+def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: bool = True) -> AttentionShape:
     """Return what arrays of shape ([batch,] heads, rows, elements) make, or ([batch,] rows, heads, elements).
 
     Raises

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.product_numbers import element_of
+from vyre_driver.kernels.product_numbers import element_of, name_of
 from vyre_driver.kernels.products import Product
 from vyre_driver.matrices.activations import ACTIVATIONS
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
@@ -55,11 +55,18 @@ def product(  # noqa: PLR0913 -- by keyword
     out = accumulator if out_dtype is None else element_of(out_dtype, _RESULTS, "results")
     if not out.is_float and (operand.is_float or bias or residual or activation is not None):
         raise InvalidInput(
-            f"results of {SHORT[out]} are sums of int8 as they are, and {SHORT[operand]} with "
+            f"results of {name_of(out)} are sums of int8 as they are, and {name_of(operand)} with "
             f"bias={bias}, residual={residual}, activation={activation!r} was asked for",
             fix="give out_dtype float32, float16 or bfloat16",
         )
-    if activation is not None and activation not in ACTIVATIONS:
+    for name, flag in {"transpose_a": transpose_a, "transpose_b": transpose_b, "bias": bias, "residual": residual}.items():
+        if type(flag) is not bool:
+            raise InvalidInput(
+                f"{name} is of type {type(flag).__name__}, and says whether there is one",
+                fix="give True or False, and arrays with each call",
+                parameter=name,
+            )
+    if activation not in (None, *ACTIVATIONS):
         raise InvalidInput(
             f"there is no activation {activation!r}",
             fix=f"give None or one of {', '.join(ACTIVATIONS)}",
@@ -89,7 +96,7 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
     if definition.is_on_matrices(kernel.device):
         return kernel
     device = driver.device
-    lack = f"{device.name!r} has no cooperative matrices of {element.name}, or is open without their features"
+    lack = f"{device.name!r} has no cooperative matrices of {name_of(element)}, or is open without their features"
     if require is not None:
         raise UnsupportedFeature(
             f"{definition.name} is to run on tensor cores, and {lack}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.numpy_types import numpy_element
 from vyre_driver.matrices.activations import ERF_COEFFICIENTS, ERF_P
+from vyre_driver.matrices.elements import BF16, F16, F32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
+FLOATS = {one.name: one for one in (F16, BF16, F32)}
 _DTYPES = {"float16": np.float16, "float32": np.float32, "sint8": np.int8, "sint32": np.int32}
 _BFLOAT16 = "bfloat16"
 _BITS = np.dtype(np.uint16)
@@ -37,13 +40,46 @@ def dtype_of(element: ElementType) -> np.dtype[Any]:
 def element_of(dtype: DTypeLike, known: dict[str, ElementType], what: str) -> ElementType:
     """Return the type that a name or a type of numpy or ml_dtypes means; raises InvalidInput if it is none of those known."""
     try:
-        name = dtype if isinstance(dtype, str) else str(np.dtype(dtype).name)
+        name = dtype if isinstance(dtype, str) and dtype in known else str(np.dtype(dtype).name)
     except TypeError:  # no type at all
-        name = repr(dtype)
+        name = dtype if isinstance(dtype, str) else repr(dtype)
     if name in known:
         return known[name]
     names = ", ".join(known)
     raise InvalidInput(f"there is no such kernel with {what} of {name}", fix=f"give one of {names}", parameter=what)
+
+
+def name_of(element: ElementType) -> str:
+    """Return what numpy calls a type."""
+    return _BFLOAT16 if element.is_bfloat else np.dtype(_DTYPES[element.name]).name
+
+
+def check_element(kernel: str, name: str, dtype: np.dtype[Any], element: ElementType, others: np.dtype[Any]) -> None:
+    """Check that an array of a call holds such numbers, of bfloat16 as the others do; raises InvalidInput otherwise."""
+    if not is_of(dtype, element):
+        raise InvalidInput(
+            f"{name} of {kernel} is of {dtype}, and must be of {name_of(element)}",
+            fix="convert it with .astype(), or take the kernel of its type",
+            binding=name,
+        )
+    if dtype != others:  # of one type there are two only of bfloat16
+        raise InvalidInput(
+            f"{name} of {kernel} is of {dtype}, and must be of {others}: bfloat16 is bits in all arrays of a call, or in none",
+            fix=f"give {name}.view({others})",
+            binding=name,
+        )
+
+
+def float32_of(given: object) -> float | None:
+    """Return a number rounded to float32, too large a one as infinite; None of what is not a number."""
+    if type(given) is bool or not isinstance(given, numbers.Real):
+        return None
+    try:
+        found = float(given)
+    except OverflowError:  # an integer beyond float64
+        found = -math.inf if given < 0 else math.inf
+    with np.errstate(all="ignore"):
+        return float(np.float32(found))
 
 
 def is_of(dtype: np.dtype[Any], element: ElementType) -> bool:
@@ -54,18 +90,19 @@ def is_of(dtype: np.dtype[Any], element: ElementType) -> bool:
 def as_float64(array: NDArray[Any], element: ElementType) -> Numbers:
     """Return the numbers of an array."""
     if element.is_bfloat and array.dtype == _BITS:
-        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore"):  # at a signalling NaN, which some CPUs raise
+        return array.astype(np.float64)
 
 
-def rounded(numbers: Numbers, element: ElementType, dtype: np.dtype[Any]) -> NDArray[Any]:
+def rounded(given: Numbers, element: ElementType, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return numbers as an array of a type that holds such; they are rounded to float32 before bfloat16."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # invalid is a signalling NaN
         if not (element.is_bfloat and dtype == _BITS):
-            return numbers.astype(dtype)
-        bits = numbers.astype(np.float32).view(np.uint32)
+            return given.astype(dtype)
+        bits = given.astype(np.float32).view(np.uint32)
     near = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
-    return np.where(np.isnan(numbers), bits >> 16 | 0x40, near).astype(np.uint16)
+    return np.where(np.isnan(given), bits >> 16 | 0x40, near).astype(np.uint16)
 
 
 def _relu(x: Numbers) -> Numbers:

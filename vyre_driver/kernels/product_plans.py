@@ -12,7 +12,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Operand, Plan, Step
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kernels.product_numbers import dtype_of
-from vyre_driver.kernels.product_tilings import fragment_of, tiling_of
+from vyre_driver.kernels.product_tilings import fragment_of, holds_sums, tiling_of
 from vyre_driver.kernels.tiles import grid_of
 from vyre_driver.matrices.description import STAGES
 from vyre_driver.matrices.elements import VECTOR_BYTES
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _PARTIAL = "partial"
 _VECTORS, _HALVES, _BYTES = np.dtype((np.uint32, 4)), np.dtype(np.uint16), np.dtype(np.uint8)
+_SUM_BYTES = 4
 _SUBGROUPS = {"subgroupSizeControl", "computeFullSubgroups"}
 
 
@@ -77,13 +78,21 @@ class ProductPlan:
 
     @property
     def parts(self) -> int:
-        """In how many parts k is summed: as the candidate has it, if that leaves none of them empty."""
+        """In how many parts k is summed: as the candidate has it, if none of them is empty then, and the device has room."""
         return math.ceil(self.shape.k / self._k_part)
+
+    @property
+    def _most_parts(self) -> int:
+        """How many parts of all matrices the grid and a buffer have room for, 1 at least."""
+        shape, limits = self.shape, self.call.device.physical.limits
+        in_buffer = limits.max_storage_buffer_range // (shape.batch * shape.m * shape.n * _SUM_BYTES)
+        return max(min(in_buffer, limits.max_compute_work_group_count[2] // shape.batch), 1)
 
     @property
     def _k_part(self) -> int:
         step = STAGES * self._tiled.tiling.tile[2]
-        return max(math.ceil(self.shape.k / (self.call.candidate["SPLIT_K"] * step)), 1) * step
+        parts = min(self.call.candidate["SPLIT_K"], self._most_parts)
+        return max(math.ceil(self.shape.k / (parts * step)), 1) * step
 
     @property
     def _tiled(self) -> ProductDescription:
@@ -107,6 +116,7 @@ class ProductPlan:
         is_aligned = not any(stride % tiled.operand.in_vector for stride in self._strides)
         has_tiles, has_steps = not (self.shape.m % m or self.shape.n % n), not self.shape.k % (STAGES * k)
         is_direct = self.shape.n * result.out.byte_len % VECTOR_BYTES == 0
+        is_direct = is_direct and holds_sums(result.out, tiled.tiling.fragment, self.call.device)
         return replace(
             tiled,
             result=result,
@@ -119,12 +129,11 @@ class ProductPlan:
     def _product(self, cut: ProductDescription, out: str, extra: tuple[str, ...]) -> Step:
         shape, limits, parts = self.shape, self.call.device.physical.limits, self.parts
         most = limits.max_compute_work_group_count[2]
-        if shape.batch * parts > most:
+        if shape.batch > most:
             raise LimitExceeded(
-                f"{shape.batch} matrices, {parts} parts of k each, make {shape.batch * parts} workgroups along z, and the "
-                f"device allows {most}",
-                fix=f"multiply at most {most // parts} matrices at once",
-                requested=shape.batch * parts,
+                f"{shape.batch} matrices were to be multiplied, and the device takes {most} at once",
+                fix=f"multiply at most {most} matrices at once",
+                requested=shape.batch,
                 limit=most,
             )
         tile = cut.tiling.tile

@@ -55,10 +55,22 @@ def fragment_for(operand: ElementType, accumulator: ElementType, device: DeviceF
     fixed = [one.sizes for one in shapes if not isinstance(one, FlexibleMatrixShape) and not any(x % least for x in one.sizes)]
     if fixed:
         return max(fixed, key=math.prod)
-    flexible = [one.sizes for one in shapes if isinstance(one, FlexibleMatrixShape)]
-    whole = [tuple(max(size, least) for size in sizes) for sizes in flexible]
-    found = [one for one in whole if not any(x % y for x, y in zip(one, flexible[0], strict=True))]
-    return (found[0][0], found[0][1], found[0][2]) if found else None
+    # On a CPU none of those is a whole vector of int8 and small enough: its compiler works on a product for minutes.
+    is_worth = not device.physical.is_software
+    flexible = [one.sizes for one in shapes if is_worth and isinstance(one, FlexibleMatrixShape)]
+    whole = [(max(m, least), max(n, least), max(k, least)) for m, n, k in flexible]
+    found = [one for one, sizes in zip(whole, flexible, strict=True) if not any(x % y for x, y in zip(one, sizes, strict=True))]
+    return found[0] if found else None
+
+
+def holds_sums(element: ElementType, fragment: Fragment, device: DeviceFacts) -> bool:
+    """Whether the device has matrices of a type as large as the sums of a fragment, which may be stored as such then."""
+    for one in device.physical.matrix_shapes(flexible=_FLEXIBLE in device.features):
+        is_flexible = isinstance(one, FlexibleMatrixShape)
+        fits = all(x % y == 0 if is_flexible else x == y for x, y in zip(fragment[:2], one.sizes[:2], strict=True))
+        if fits and one.scope == "subgroup" and element.name in (one.c, one.result):
+            return True
+    return False
 
 
 def tiling_of(fragment: Fragment | None, subgroup_size: int, candidate: Candidate) -> Tiling:
@@ -116,9 +128,13 @@ def _rule(  # noqa: PLR0913 -- the first four are of the space
 def untuned(candidates: Sequence[Candidate], size: tuple[int, ...]) -> Candidate:
     """Return what a product of (batch, m, n, k) is cut into when nothing was measured: enough for a large device.
 
-    Of those that make enough workgroups the first with the largest tile and the fewest parts, else what makes the most.
+    Of those that make enough workgroups the one with the fewest parts, then with the largest tile. Else what makes the most of
+    them, of the smallest tile: no more of it than must be is beyond the result.
     """
     batch, m, n, k = size
+
+    def area(one: Candidate) -> int:
+        return one["TILE_X"] * one["TILE_Y"]
 
     def workgroups(one: Candidate) -> int:
         return batch * math.ceil(m / one["TILE_Y"]) * math.ceil(n / one["TILE_X"]) * one["SPLIT_K"]
@@ -126,5 +142,5 @@ def untuned(candidates: Sequence[Candidate], size: tuple[int, ...]) -> Candidate
     worth = [one for one in candidates if one["SPLIT_K"] == 1 or k >= one["SPLIT_K"] * _LEAST_PART]
     enough = [one for one in worth if workgroups(one) >= _WORKGROUPS]
     if not enough:
-        return max(worth, key=workgroups, default=candidates[0])
-    return min(enough, key=lambda one: (one["SPLIT_K"], -one["TILE_X"] * one["TILE_Y"]))
+        return max(worth, key=lambda one: (workgroups(one), -area(one)), default=candidates[0])
+    return min(enough, key=lambda one: (one["SPLIT_K"], -area(one)))

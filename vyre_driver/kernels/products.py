@@ -6,7 +6,6 @@ The code is emitted by :mod:`vyre_driver.matrices`. Source: Vulkan 1.4, ``VK_KHR
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, dtype_of, is_of, rounded
+from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, check_element, dtype_of, float32_of, rounded
 from vyre_driver.kernels.product_plans import ProductPlan, described, module_of
 from vyre_driver.kernels.product_shapes import ProductShape, product_shape
 from vyre_driver.kernels.product_tilings import fragment_of, space_of, untuned
@@ -78,13 +77,11 @@ class Product(KernelDefinition):
         self._scale(parameters)
         description, (a, b) = self.description, self.inputs[:2]
         for name in (a, b):
-            self._check_type(name, operands[name], is_of(operands[name].dtype, description.operand), description.operand.name)
-        self._check_type(b, operands[b], operands[b].dtype == operands[a].dtype, f"{operands[a].dtype}, as {a} is")
-        shape = self._shape(operands)
+            check_element(self.name, name, operands[name].dtype, description.operand, operands[a].dtype)
+        shape, out = self._shape(operands), self._out_dtype(operands)
         for name, role in zip(self.inputs[2:], description.result.extra_buffers, strict=True):
             wanted = (shape.n,) if role == "bias" else shape.out
-            out = self._out_dtype(operands)
-            self._check_type(name, operands[name], operands[name].dtype == out, str(out))
+            check_element(self.name, name, operands[name].dtype, description.result.out, out)
             if operands[name].shape != wanted:
                 raise InvalidInput(
                     f"{name} of {self.name} has the shape {operands[name].shape}, and must have {wanted}",
@@ -153,6 +150,11 @@ class Product(KernelDefinition):
             operands = dict(zip(self.inputs, (Operand(one.shape, one.dtype) for one in arrays), strict=True))
             return rounded(found + extra.get("residual", 0.0), result.out, self._out_dtype(operands))
 
+    def numbers(self, output: NDArray[Any]) -> NDArray[Any]:
+        """Return a result as numbers where it is the bits of bfloat16."""
+        out = self.description.result.out
+        return as_float64(output, out) if out.is_bfloat else output
+
     def tolerance(self, size: Size) -> float:
         """Return 16 + k / 8 units of 2**-23 for sums, which matrices do not round as float32 does, and the result's unit."""
         if not self.description.result.out.is_float:
@@ -181,19 +183,11 @@ class Product(KernelDefinition):
         given, out = operands[self.inputs[0]].dtype, self.description.result.out
         return given if out.is_bfloat and self.description.operand.is_bfloat else dtype_of(out)
 
-    def _check_type(self, name: str, one: Operand, is_right: bool, wanted: str) -> None:  # noqa: FBT001 -- one caller
-        if not is_right:
-            raise InvalidInput(
-                f"{name} of {self.name} is of {one.dtype}, and must be of {wanted}",
-                fix="convert it with .astype(), or take the kernel of its type",
-                binding=name,
-            )
-
     def _scale(self, parameters: Mapping[str, Any]) -> float:
         """Return the factor; raises InvalidInput if it is none, or is given for sums that are whole."""
         given: object = parameters.get("scale", 1.0)
-        number = given if isinstance(given, numbers.Real) else None
-        if number is None or type(given) is bool:
+        found = float32_of(given)
+        if found is None:
             raise InvalidInput(
                 f"scale of {self.name} is {given!r}, which is not a number", fix="give a float", parameter="scale"
             )
@@ -203,5 +197,4 @@ class Product(KernelDefinition):
                 fix="ask for results of float32",
                 parameter="scale",
             )
-        with np.errstate(all="ignore"):
-            return float(np.float32(float(number)))
+        return found

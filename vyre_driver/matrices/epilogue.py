@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from vyre_driver.matrices.description import Result
     from vyre_driver.matrices.function import Function, Index
 
+_MATRIX_TIMES_SCALAR = 143
+
 
 class Epilogue:
     """The buffer of the result, and those that are needed for it: in this order, from one binding on."""
@@ -56,6 +58,3 @@ class Epilogue:
         if "residual" in self._extra:
             found = f.value(Ins.FAdd, f.f32, found, self._extra["residual"].read(place))
         return found
-
-
-_MATRIX_TIMES_SCALAR = 143

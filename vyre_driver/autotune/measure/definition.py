@@ -193,6 +193,10 @@ class KernelDefinition(ABC):
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any] | None:  # noqa: ANN401 -- what the kernel takes
         """Return what numpy makes of a call, in the type the kernel returns; None where nobody knows."""
 
+    def numbers(self, output: NDArray[Any]) -> NDArray[Any]:
+        """Return an output as numbers that can be compared: itself, unless it is the bits of a type that numpy has not."""
+        return output
+
     def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- of those that round
         """Return how far two right results may be apart, relative to the largest magnitude in them; 0 is bit for bit."""
         return 0.0

@@ -143,9 +143,8 @@ def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
         if kernel.driver.device.is_software:  # its clock is the host's, which has just compiled
             budget = dataclasses.replace(budget, warm_up=0)
         try:
-            found = search(
-                kernel.candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
-            )
+            candidates = _untuned_first(kernel, given.size)
+            found = search(candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress)
         except TuningFailed as error:
             said = f"{_described(definition, given.size)} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
@@ -271,7 +270,7 @@ class _Maker:
 
     def agrees(self, right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]]) -> str | None:
         """Return why the outputs that were taken last are wrong, None if they are not."""
-        why = difference(right, given, self.tolerance)
+        why = self._difference(right, given, self.tolerance)
         if why is None and self.asked is not None:
             self.right.append(self.asked)
         return why
@@ -283,12 +282,16 @@ class _Maker:
         if given.is_ours and _is_within(definition, given.size, *_QUICK):
             right = given.expected(definition)
             if right is not None:
-                return difference(right, outputs, tolerance)
+                return self._difference(right, outputs, tolerance)
         for other in self.right:
             found = None if other == candidate else self._outputs(other)
             if found is not None:
-                return difference(found, outputs, 2 * tolerance)
+                return self._difference(found, outputs, 2 * tolerance)
         return None
+
+    def _difference(self, right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]], tolerance: float) -> str | None:
+        as_numbers = self.kernel.definition.numbers
+        return difference([as_numbers(one) for one in right], [as_numbers(one) for one in given], tolerance)
 
     def _outputs(self, other: Candidate) -> list[NDArray[Any]] | None:
         """Return what another candidate gives at the size in question, None if it is of no use there."""
@@ -344,6 +347,12 @@ class _CheckedTrial:
             if made.executables:
                 self.maker.executables[self.candidate] = made.executables
         return self.trials[bench]
+
+
+def _untuned_first(kernel: TunedKernel, size: Size) -> list[Candidate]:
+    """Return the candidates, first what calls of this size run with before: it is tried in any time, and is no worse after."""
+    first = kernel.definition.untuned(kernel.candidates, size)
+    return sorted(kernel.candidates, key=lambda one: one != first)
 
 
 def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResult) -> None:

@@ -1,7 +1,7 @@
 """PyTorch's side of benchmarks.tensor_cores: its version, or an empty line without CUDA; then a line for each measurement.
 
 ``mm TYPE M N K``, ``gelu TYPE M N K`` (linear, bias and gelu), ``attention TYPE HEADS LENGTH HEAD`` (causal), and
-``layernorm TYPE ROWS COLUMNS``, ``rmsnorm`` alike; ``block TYPE TOKENS WIDTH HEADS INNER`` is examples/transformer.py.
+``layernorm TYPE ROWS COLUMNS``, ``rmsnorm`` alike; ``block TYPE TOKENS WIDTH HEADS INNER`` is examples/kernels/transformer.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The block of examples/transformer.py on resident buffers, beside PyTorch's in the same run: device time of all kernels.
+"""The block of examples/kernels/transformer.py on resident buffers, beside PyTorch's in the same run, on the device's clock.
 
 Run as ``python -m benchmarks.transformer --json``. What comes out is held against float64 where that takes seconds at most.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vyre_driver import Buffer
     from vyre_driver.autotune.measure.bound_plan import BoundPlan
 
-_EXAMPLE = Path(__file__).parent.parent / "examples" / "transformer.py"
+_EXAMPLE = Path(__file__).parent.parent / "examples" / "kernels" / "transformer.py"
 _CHECKED_TOKENS = 512
 _TOLERANCE = 4e-3
 

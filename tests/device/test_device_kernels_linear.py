@@ -68,7 +68,7 @@ CASES = [(definition, byte_len, one) for one in CANDIDATES for definition in BOT
         pytest.param(
             *case,
             id=f"{case[0].name} {case[1]} {case[2]}",
-            marks=[pytest.mark.thorough] if number % 5 else [],
+            marks=[pytest.mark.thorough] if number % 11 else [],
         )
         for number, case in enumerate(CASES)
     ],
@@ -139,7 +139,9 @@ def test_quantized_weights_give_the_product_with_the_floats_within_half_a_step(
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
 @pytest.mark.parametrize("byte_len", [2, 4])
-@pytest.mark.parametrize("candidate", CANDIDATES[:3], ids=str)
+@pytest.mark.parametrize(
+    "candidate", [CANDIDATES[0], *(pytest.param(one, marks=pytest.mark.thorough) for one in CANDIDATES[1:3])], ids=str
+)
 def test_nan_and_infinities_in_x_and_nan_in_scales_come_out_as_numpys(
     driver: Driver, definition: Linear, byte_len: int, candidate: Candidate
 ) -> None:
@@ -201,9 +203,11 @@ def test_grids_that_are_full_along_x_go_on_along_y(driver: Driver, definition: L
     assert distance(out.read(), expected) <= definition.tolerance((9, 35, 64, 32, 2))
 
 
-@pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-@pytest.mark.parametrize("byte_len", [2, 4])
-@pytest.mark.parametrize("candidate", [CANDIDATES[1], CANDIDATES[3]], ids=str)
+@pytest.mark.parametrize(
+    "definition", [LINEAR_INT8, pytest.param(LINEAR_INT4, marks=pytest.mark.thorough)], ids=lambda one: one.name
+)
+@pytest.mark.parametrize("byte_len", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("candidate", [pytest.param(CANDIDATES[1], marks=pytest.mark.thorough), CANDIDATES[3]], ids=str)
 def test_without_subgroup_operations_sums_go_through_shared_memory(
     driver: Driver, definition: Linear, byte_len: int, candidate: Candidate
 ) -> None:

@@ -46,7 +46,8 @@ _SPLIT = {
 _ADDING = 128  # the workgroup of shaders/matmul_parts.comp
 _MOST_PARTIAL = 2**24  # sums of parts that memory is taken for
 _LEAST_PART = 128  # products of a sum that are worth a part of their own
-_HALF_A_ROUND = 0.55  # of a round's time, with half as many invocations or fewer: each gets on nearly twice as fast
+_HALF_A_ROUND = 0.55  # of a round's time, with half as many invocations or fewer: each gets on nearly twice as fast,
+_PROCESSORS = 128  # if their workgroups are on as many processors
 _RESIDENT = 2**15  # invocations that a large device has at work
 # In products of all of those: what it takes to write, read and add one sum each, and to start adding.
 _ADDED, _ADDING_STARTS = 32, 4096
@@ -104,7 +105,8 @@ def _cost(candidate: Candidate, size: Size) -> int:
     tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
     columns, rows = candidate["TILE_X"] // across, candidate["TILE_Y"] // down
     working = tiles * parts * across * down
-    rounds = _HALF_A_ROUND if 2 * working <= _RESIDENT else math.ceil(working / _RESIDENT)
+    is_half = 2 * working <= _RESIDENT and tiles * parts >= _PROCESSORS
+    rounds = _HALF_A_ROUND if is_half else math.ceil(working / _RESIDENT)
     cost = int(rounds * part * (columns * rows + columns + rows))
     return cost if parts == 1 else cost + _ADDING_STARTS + _ADDED * math.ceil(parts * m * n / _RESIDENT)
 

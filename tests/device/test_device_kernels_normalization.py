@@ -128,7 +128,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("candidate", "columns"), WAYS, ids=str)
-@pytest.mark.parametrize("offset", [1000.0, -3e6])
+@pytest.mark.parametrize("offset", [pytest.param(1000.0, marks=pytest.mark.thorough), -3e6])
 def test_a_variance_is_right_of_numbers_that_are_far_from_0(
     driver: Driver, candidate: Candidate, columns: int, offset: float
 ) -> None:

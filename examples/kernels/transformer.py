@@ -1,7 +1,7 @@
 """A transformer's block on the device: norm, causal attention, norm, and two linear layers, with what numpy makes of it beside.
 
 Run as ``python examples/kernels/transformer.py``. Arrays stay on the device between the kernels; each linear layer adds its
-bias, its activation or what went round the layer on the way out.
+bias, its activation or the residual on the way out.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Modules take seconds to compile on lavapipe, so `make test` has few of them, wit
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import pytest
 from called_products import made, smallest, wrong, wrong_on
 
 from vyre_driver import kernels
+from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.kernels import ordinary_units
 from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.product_kinds import product
 
@@ -118,10 +122,22 @@ def test_attention_of_whole_fragments_is_that_of_float64(
             assert wrong_on(opened, definition, chosen, *arrays, shift=shift) is None, (queries, keys, shift)
 
 
-def test_other_heads_run_on_ordinary_units_and_nothing_is_said_of_a_device_that_has_matrices(
-    opened: Driver, caplog: pytest.LogCaptureFixture
-) -> None:
-    kernel = kernels.attention(opened, "float16", require="tensor")
+def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordinary_units, "_said", set())
+    kernel, tensor = (kernels.attention(opened, "float16", require=one) for one in (None, "tensor"))
     q, k = np.ones((2, 9, 20), np.float16), np.ones((1, 33, 20), np.float16)
-    assert wrong(kernel.definition, kernel(q, k, k), q, k, k) is None
-    assert caplog.messages == []
+    with warnings.catch_warnings(record=True) as caught_warnings:
+        warnings.simplefilter("always")
+        for rows in (9, 5):
+            assert wrong(kernel.definition, kernel(q[:, :rows], k, k), q[:, :rows], k, k) is None
+    _, n, depth = kernel.definition.fragment(kernel.device)
+    why = f"heads of 20 elements, and tensor cores take multiples of {math.lcm(n, depth)} to 128"
+    told = [(one.category, str(one.message)) for one in caught_warnings]
+    slower = f"attention_f16 got {why}: they are multiplied on ordinary units, which are slower"
+    assert told == [(kernels.PerformanceWarning, slower)]
+    with pytest.raises(UnsupportedFeature) as caught:
+        tensor(q, k, k)
+    assert str(caught.value) == (
+        f"attention_f16 is to run on tensor cores and got {why}. "
+        "Fix: append zeros to the rows of q, k and v and give the scale, or leave require out."
+    )

@@ -163,6 +163,12 @@ def test_it_runs_on_matrices_where_the_device_has_them_for_scores_and_for_result
     assert found == {0: None, 1: None, 2: (16, 16, 16)}
     both = DeviceFacts(device(cooperative_matrices=(sums, halves)), FEATURES)
     assert attention_of("float32", is_causal=False).fragment(both) is None
+    without, of_scores = (
+        DeviceFacts(device(cooperative_matrices=one, flexible_matrices=()), FEATURES) for one in ((), (sums,))
+    )
+    lacks = "has no cooperative matrices of float16, or is open without their features"
+    assert PLAIN.lack(without) == f"{without.physical.name!r} {lacks}"
+    assert PLAIN.lack(of_scores) == f"{without.physical.name!r} has cooperative matrices of float16, but no sums of that type"
 
 
 def test_what_is_expected_is_the_formula_head_by_head() -> None:

@@ -16,7 +16,8 @@ from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
-from vyre_driver.kernels.product_kinds import PerformanceWarning, on_driver, product
+from vyre_driver.kernels.ordinary_units import PerformanceWarning
+from vyre_driver.kernels.product_kinds import TENSOR, on_driver, product
 from vyre_driver.kernels.product_numbers import FLOATS, element_of
 from vyre_driver.kernels.quantized import quantized_int4, quantized_int8
 from vyre_driver.kernels.reduction import Reduction
@@ -107,7 +108,7 @@ def attention(
     heads_first
         False for arrays of shape ([batch,] queries, heads, elements), as linear layers make them.
     require
-        ``"tensor"`` refuses a device without such matrices.
+        ``"tensor"`` refuses a device without such matrices, and in a call heads that they do not take.
 
     ``scale`` is a number above 0; None is 1 / sqrt(elements).
 
@@ -118,7 +119,7 @@ def attention(
     UnsupportedFeature
         If the device has not what ``require`` asks for, or no storage of 16 bits in buffers.
     """
-    definition = attention_of(dtype, is_causal=is_causal, heads_first=heads_first)
+    definition = attention_of(dtype, is_causal=is_causal, heads_first=heads_first, on_matrices_alone=require == TENSOR)
     return on_driver(driver, definition, definition.element, require)
 
 

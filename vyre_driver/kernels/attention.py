@@ -18,9 +18,19 @@ from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpa
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.kernels.attention_shapes import AttentionShape, attention_shape
 from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.product_numbers import FLOATS, as_float64, check_element, dtype_of, element_of, float32_of, rounded
+from vyre_driver.kernels.ordinary_units import warn_once
+from vyre_driver.kernels.product_numbers import (
+    FLOATS,
+    as_float64,
+    check_element,
+    dtype_of,
+    element_of,
+    float32_of,
+    name_of,
+    rounded,
+)
 from vyre_driver.kernels.product_plans import bits_of_float, subgroup_config
-from vyre_driver.kernels.product_tilings import fragment_for, holds_sums
+from vyre_driver.kernels.product_tilings import fragment_for, holds_sums, lack_of
 from vyre_driver.kernels.tiles import grid_of
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.matrices.attention import PUSHED, attention_module
@@ -69,12 +79,20 @@ class Attention(KernelDefinition):
     element: ElementType
     is_causal: bool
     heads_first: bool = True
+    on_matrices_alone: bool = False
+    """Whether what would run on ordinary units is refused."""
     inputs = _NAMES
     sizes = tuple((1, 32, length, length, 128) for length in (256, 1024, 4096))
 
     def is_on_matrices(self, device: DeviceFacts) -> bool:
         """Whether the device has cooperative matrices for this type."""
         return self.fragment(device) is not None
+
+    def lack(self, device: DeviceFacts) -> str:
+        """Return what a device lacks on which attention runs on ordinary units."""
+        if self.element is F32 or fragment_for(self.element, F32, device) is None:
+            return lack_of(self.element, device)
+        return f"{device.physical.name!r} has cooperative matrices of {name_of(self.element)}, but no sums of that type"
 
     def fragment(self, device: DeviceFacts) -> Fragment | None:
         """Return (m, n, k) of what subgroups multiply at once, None for float32 and without such matrices.
@@ -134,7 +152,15 @@ class Attention(KernelDefinition):
         return shape.size
 
     def plan(self, call: Call) -> Plan:
-        """Return one dispatch; raises LimitExceeded for too large a batch."""
+        """Return one dispatch.
+
+        Raises
+        ------
+        LimitExceeded
+            If the batch or the heads are too large.
+        UnsupportedFeature
+            If it would run on ordinary units and is not to.
+        """
         shape = self._shape(call.operands)
         output = {"o": call.operands["q"]}
         if 0 in shape.out:
@@ -147,7 +173,24 @@ class Attention(KernelDefinition):
                 requested=shape.batch,
                 limit=most,
             )
-        return Plan((self._matrices(call, shape) or self._ordinary(call, shape),), output)
+        step = self._matrices(call, shape)
+        if step is None and shape.keys:
+            self._tell_of_head(shape, self.fragment(call.device))
+        return Plan((step or self._ordinary(call, shape),), output)
+
+    def _tell_of_head(self, shape: AttentionShape, fragment: Fragment | None) -> None:
+        """Refuse heads of a size that matrices do not take, or warn of them once; without matrices nothing is left to tell."""
+        if fragment is None:
+            return
+        least = math.lcm(*fragment[1:])
+        why = f"heads of {shape.head} elements, and tensor cores take multiples of {least} to {_LARGEST_HEAD}"
+        if self.on_matrices_alone:
+            raise UnsupportedFeature(
+                f"{self.name} is to run on tensor cores and got {why}",
+                fix="append zeros to the rows of q, k and v and give the scale, or leave require out",
+                feature="cooperativeMatrix",
+            )
+        warn_once(f"{self.name} got {why}: they are multiplied on ordinary units, which are slower", stacklevel=5)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return normally distributed numbers, as many heads of keys as of queries."""
@@ -275,9 +318,9 @@ def _clamped(shift: int, shape: AttentionShape) -> int:
     return min(max(shift, -shape.queries), shape.keys)
 
 
-def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True) -> Attention:
+def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True, on_matrices_alone: bool = False) -> Attention:
     """Return the definition for a type; raises InvalidInput if there is none."""
     element = element_of(dtype, FLOATS, "arrays")
     short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
     name = f"attention_{short}{'_causal' if is_causal else ''}{'' if heads_first else '_rows_first'}"
-    return Attention(name, element, is_causal, heads_first)
+    return Attention(name, element, is_causal, heads_first, on_matrices_alone)

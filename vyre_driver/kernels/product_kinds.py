@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kernels.ordinary_units import warn_once
 from vyre_driver.kernels.product_numbers import element_of, name_of
 from vyre_driver.kernels.products import Product
 from vyre_driver.matrices.activations import ACTIVATIONS
@@ -25,11 +25,6 @@ _OPERANDS = {"float16": F16, "bfloat16": BF16, "int8": S8, "float32": F32}
 _RESULTS = {"float16": F16, "bfloat16": BF16, "float32": F32, "int32": S32}
 SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
 _UNCUT = Tiling((1, 1, 1), (1, 1), SCALAR, 1)  # until a device and a candidate are known
-_said: set[tuple[str, bytes]] = set()
-
-
-class PerformanceWarning(UserWarning):
-    """A kernel runs, and slower than on a device that has what it is made for."""
 
 
 def product(  # noqa: PLR0913 -- by keyword
@@ -95,15 +90,13 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
     kernel = TunedKernel(driver, definition)
     if definition.is_on_matrices(kernel.device):
         return kernel
-    device = driver.device
-    lack = f"{device.name!r} has no cooperative matrices of {name_of(element)}, or is open without their features"
+    lack = definition.lack(kernel.device)
     if require is not None:
         raise UnsupportedFeature(
             f"{definition.name} is to run on tensor cores, and {lack}",
             fix="leave require out to run it on ordinary units, or choose another device",
             feature="cooperativeMatrix",
         )
-    if element is not F32 and (element.name, device.device_uuid) not in _said:
-        _said.add((element.name, device.device_uuid))
-        warnings.warn(f"{lack}: it is multiplied on ordinary units, which are slower", PerformanceWarning, stacklevel=3)
+    if element is not F32:
+        warn_once(f"{lack}: it is multiplied on ordinary units, which are slower", stacklevel=3)
     return kernel

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
+from vyre_driver.kernels.product_numbers import name_of
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Tiling
 from vyre_driver.vulkan.matrices import FlexibleMatrixShape
 
@@ -42,8 +43,7 @@ def fragment_of(description: ProductDescription, device: DeviceFacts) -> Fragmen
 
 def fragment_for(operand: ElementType, accumulator: ElementType, device: DeviceFacts) -> Fragment | None:
     """Return (m, n, k) of what the device's subgroups multiply at once, None if it has no such matrices or they are off."""
-    needed = _FEATURES | _OF_TYPES.get(operand.name, {"none"})
-    if not needed <= device.features:
+    if operand.name not in _OF_TYPES or not device.features >= _FEATURES | _OF_TYPES[operand.name]:
         return None
     types = (operand.name, operand.name, accumulator.name, accumulator.name)
     shapes = [
@@ -61,6 +61,11 @@ def fragment_for(operand: ElementType, accumulator: ElementType, device: DeviceF
     whole = [(max(m, least), max(n, least), max(k, least)) for m, n, k in flexible]
     found = [one for one, sizes in zip(whole, flexible, strict=True) if not any(x % y for x, y in zip(one, sizes, strict=True))]
     return found[0] if found else None
+
+
+def lack_of(operand: ElementType, device: DeviceFacts) -> str:
+    """Return that a device has no fragments of a type, as the beginning of a message."""
+    return f"{device.physical.name!r} has no cooperative matrices of {name_of(operand)}, or is open without their features"
 
 
 def holds_sums(element: ElementType, fragment: Fragment, device: DeviceFacts) -> bool:

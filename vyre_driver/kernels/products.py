@@ -17,7 +17,7 @@ from vyre_driver.kernels.long_arrays import check_parameters
 from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, check_element, dtype_of, float32_of, rounded
 from vyre_driver.kernels.product_plans import ProductPlan, described, module_of
 from vyre_driver.kernels.product_shapes import ProductShape, product_shape
-from vyre_driver.kernels.product_tilings import fragment_of, space_of, untuned
+from vyre_driver.kernels.product_tilings import fragment_of, lack_of, space_of, untuned
 from vyre_driver.kernels.zeros import zeros_plan
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class Product(KernelDefinition):
     def is_on_matrices(self, device: DeviceFacts) -> bool:
         """Whether the device has cooperative matrices for these types."""
         return fragment_of(self.description, device) is not None
+
+    def lack(self, device: DeviceFacts) -> str:
+        """Return what a device lacks on which products run on ordinary units."""
+        return lack_of(self.description.operand, device)
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module of the preferred candidate; others are emitted for the calls that need them."""

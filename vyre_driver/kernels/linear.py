@@ -1,9 +1,9 @@
 """linear_int4 and linear_int8: a few rows of numbers times a matrix of weights of 4 or 8 bits with scales.
 
-That is a layer of a language model that answers one or a few users: each weight is read once and used once a row, and memory is
-the limit. A workgroup has some rows of weights, its invocations share their columns; each reads a vector of 16 bytes of all of
-these rows before it uses any, and what x has for the vector's columns serves all of them. A vector is made numbers once for all
-rows of x that are taken at once.
+That is a layer of a language model that answers one or a few users: each weight is read once and used once a row, so that
+it takes what reading takes at least. A workgroup has some rows of weights, its invocations share their columns; each reads a
+vector of 16 bytes of all of these rows before it uses any, and what x has for the vector's columns serves all of them. A
+vector is made numbers once for all rows of x that are taken at once.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Modules take seconds to compile on lavapipe, so `make test` has few of them, wit
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -131,13 +130,21 @@ def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: D
         for rows in (9, 5):
             assert wrong(kernel.definition, kernel(q[:, :rows], k, k), q[:, :rows], k, k) is None
     _, n, depth = kernel.definition.fragment(kernel.device)
-    why = f"heads of 20 elements, and tensor cores take multiples of {math.lcm(n, depth)} to 128"
+    problem = f"20 elements of a head are no multiple of {n if 20 % n else depth}"
+    why = f"attention_f16 got heads of 20 elements, which tensor cores do not take: {problem}"
     told = [(one.category, str(one.message)) for one in caught_warnings]
-    slower = f"attention_f16 got {why}: they are multiplied on ordinary units, which are slower"
-    assert told == [(kernels.PerformanceWarning, slower)]
+    slower = "they are multiplied on ordinary units, which are slower"
+    assert told == [(kernels.PerformanceWarning, f"{why}; {slower}")]
     with pytest.raises(UnsupportedFeature) as caught:
         tensor(q, k, k)
     assert str(caught.value) == (
-        f"attention_f16 is to run on tensor cores and got {why}. "
-        "Fix: append zeros to the rows of q, k and v and give the scale, or leave require out."
+        f"{why}. Fix: append zeros to the rows of q, k and v, to 128 elements, and give the scale, or leave require out to run "
+        "it on ordinary units."
+    )
+    q, k = np.ones((2, 9, 200), np.float16), np.ones((1, 33, 200), np.float16)
+    with pytest.raises(UnsupportedFeature) as caught:
+        tensor(q, k, k)
+    assert str(caught.value) == (
+        "attention_f16 got heads of 200 elements, which tensor cores do not take: 200 elements are more than 128. "
+        "Fix: leave require out to run it on ordinary units."
     )

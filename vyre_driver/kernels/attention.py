@@ -173,24 +173,28 @@ class Attention(KernelDefinition):
                 requested=shape.batch,
                 limit=most,
             )
-        step = self._matrices(call, shape)
-        if step is None and shape.keys:
-            self._tell_of_head(shape, self.fragment(call.device))
-        return Plan((step or self._ordinary(call, shape),), output)
+        fragment = self.fragment(call.device)
+        if fragment is None or not shape.keys:
+            return Plan((self._ordinary(call, shape),), output)
+        description = self._described(call.device, fragment, call.candidate, shape.head)
+        above = f"{shape.head} elements are more than {_LARGEST_HEAD}" if shape.head > _LARGEST_HEAD else None
+        problem = above or description.problem()
+        if problem is None:
+            return Plan((self._matrices(call, shape, description),), output)
+        self._tell_of_heads(shape, problem)
+        return Plan((self._ordinary(call, shape),), output)
 
-    def _tell_of_head(self, shape: AttentionShape, fragment: Fragment | None) -> None:
-        """Refuse heads of a size that matrices do not take, or warn of them once; without matrices nothing is left to tell."""
-        if fragment is None:
-            return
-        least = math.lcm(*fragment[1:])
-        why = f"heads of {shape.head} elements, and tensor cores take multiples of {least} to {_LARGEST_HEAD}"
+    def _tell_of_heads(self, shape: AttentionShape, problem: str) -> None:
+        """Refuse heads that tensor cores do not take, or warn of them once."""
+        why = f"{self.name} got heads of {shape.head} elements, which tensor cores do not take: {problem}"
         if self.on_matrices_alone:
+            zeros = f"append zeros to the rows of q, k and v, to {_LARGEST_HEAD} elements, and give the scale, or "
             raise UnsupportedFeature(
-                f"{self.name} is to run on tensor cores and got {why}",
-                fix="append zeros to the rows of q, k and v and give the scale, or leave require out",
+                why,
+                fix=f"{zeros if shape.head < _LARGEST_HEAD else ''}leave require out to run it on ordinary units",
                 feature="cooperativeMatrix",
             )
-        warn_once(f"{self.name} got {why}: they are multiplied on ordinary units, which are slower", stacklevel=5)
+        warn_once(f"{why}; they are multiplied on ordinary units, which are slower", stacklevel=5)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return normally distributed numbers, as many heads of keys as of queries."""
@@ -250,14 +254,7 @@ class Attention(KernelDefinition):
         tiling = _tiling(fragment, device.physical.subgroup_size, candidate)
         return AttentionDescription(self.element, self.element, head, tiling, self.is_causal)
 
-    def _matrices(self, call: Call, shape: AttentionShape) -> Step | None:
-        """Return the dispatch on tensor cores, None where there is none for this type or heads of this size."""
-        fragment = self.fragment(call.device)
-        if fragment is None or shape.head > _LARGEST_HEAD or not shape.keys:
-            return None
-        description = self._described(call.device, fragment, call.candidate, shape.head)
-        if description.problem() is not None:
-            return None
+    def _matrices(self, call: Call, shape: AttentionShape, description: AttentionDescription) -> Step:
         tiles = shape.heads * math.ceil(shape.queries / description.tiling.tile)
         across, down, _ = grid_of(tiles, call.device.physical.limits)
         of_q, of_k = shape.q_steps, shape.k_steps

@@ -35,9 +35,9 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
 
 @pytest.fixture
 def short_areas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays of COUNT floats are long, and travel in ten pieces, through three areas of 64 KiB."""
+    """Arrays of COUNT floats are long, and travel in ten pieces, through four areas of 64 KiB."""
     monkeypatch.setattr(memory_module, "_LONG_BYTES", 300_000)
-    monkeypatch.setattr(movers_module, "_AREA_BYTES", 3 << 16)
+    monkeypatch.setattr(movers_module, "_AREA_BYTES", 4 << 16)
 
 
 def turns(driver: Driver) -> int:

@@ -2,7 +2,7 @@
 #include "mover.h"
 #include "pages.h"
 
-#define AREA_BYTES ((size_t)3 << 16)
+#define AREA_BYTES ((size_t)4 << 16)
 #define MOST_BYTES (((size_t)1 << 20) + MOCK_PAGE_BYTES)
 
 /* A mover, its areas, and pages that stand for a buffer of the device. */

@@ -280,7 +280,7 @@ static VkResult call_create_device(
   changed.pEnabledFeatures = vyre_feature_chain_core(chain);
   changed.pNext = vyre_feature_chain_head(chain);
   VkDeviceQueueCreateInfo queues;
-  changed.pQueueCreateInfos = vyre_ask_for_copy_queue(device, instance, physical, info, &queues);
+  changed.pQueueCreateInfos = vyre_ask_for_copy_queues(device, instance, physical, info, &queues);
   device->captures_statistics = device->config.features & supported & UINT64_C(1) << vyre_feature_index("pipelineExecutableInfo");
   VkResult result = create(physical, &changed, allocator, out);
   free(chain);

@@ -164,6 +164,7 @@ typedef struct vyre_shared vyre_shared;
 typedef struct vyre_command_pool vyre_command_pool;
 
 #define VYRE_FENCE_POOL 64
+#define VYRE_COPY_QUEUES 2
 #define VYRE_IDLE_TRANSFERS 16
 #define VYRE_IDLE_COMMAND_POOLS 16
 #define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
@@ -186,8 +187,9 @@ struct vyre_device {
 
   _Atomic(VkQueue) queue;                /* the one that kompute has; NULL before it has asked for it */
   uint32_t queue_family;                 /* its; written before it */
-  VkQueue copy_queue;                    /* another one of its family; NULL: there is none, or it is not asked for */
-  bool has_copy_queue;
+  VkQueue copy_queues[VYRE_COPY_QUEUES]; /* others of its family */
+  uint32_t copy_queue_count;             /* 0: there are none, or they are not asked for */
+  uint32_t asked_copy_queues;
   pthread_mutex_t queue_lock;            /* held while work is handed to it */
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* to be reset and handed out */
@@ -300,7 +302,8 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 /* The same with work of ours, inside vyre_enter; a failure is remembered. */
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out);
-VkResult vyre_submit_copies(vyre_device *device, VkCommandBuffer commands, VkFence *out); /* beside kompute's queue, if it can be */
+/* Beside kompute's queue, if it can be: those of odd turns beside those of even ones too. */
+VkResult vyre_submit_copies(vyre_device *device, uint64_t turn, VkCommandBuffer commands, VkFence *out);
 /* As vyre_wait_fence, of work that was submitted; a fence whose work has ended is given back, and *fence is NULL then. */
 VkResult vyre_finish(vyre_device *device, VkFence *fence, uint64_t slice_ns);
 /* Submits and finishes in one; a failure that leaves *fence NULL is the submission's. */
@@ -350,11 +353,11 @@ VkResult vyre_bind_buffers(
 PFN_vkVoidFunction vyre_command_pool_hook(const char *name);
 void vyre_command_pools_close(vyre_device *device);
 
-/* copy_queue.c: what the device is to be created with, ``info``'s or ``changed``; and the queue, once kompute has its own. */
-const VkDeviceQueueCreateInfo *vyre_ask_for_copy_queue(
+/* copy_queues.c: what the device is to be created with, ``info``'s or ``changed``; and the queues, once kompute has its own. */
+const VkDeviceQueueCreateInfo *vyre_ask_for_copy_queues(
     vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
     VkDeviceQueueCreateInfo *changed);
-void vyre_take_copy_queue(vyre_device *device);
+void vyre_take_copy_queues(vyre_device *device);
 
 /* transfer.c */
 const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* what is wrong with it, or NULL; inside vyre_enter */

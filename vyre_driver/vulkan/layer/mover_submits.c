@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define POLL_NS 50000
+#define POLL_NS 10000 /* of a turn's 300,000: an area that waits for the host is not copied from */
 
 static void fail(vyre_mover *m, VkResult result) {
   if (m->result == VK_SUCCESS) m->result = result;
@@ -25,11 +25,13 @@ static VkResult poll(vyre_device *device, VkFence *fence) {
   return result == VK_TIMEOUT ? VK_SUCCESS : result;
 }
 
-static VkResult submit_regions(vyre_device *device, const vyre_region *regions, uint32_t count, vyre_turn *t) {
+static VkResult submit_regions(vyre_mover *m, const vyre_region *regions, uint32_t count, vyre_turn *t) {
+  vyre_device *device = m->device;
   const vyre_dispatch copies = {.beside = regions, .beside_count = count};
   VkResult result = vyre_record_dispatch(device, &copies, false, &t->commands);
   if (result == VK_SUCCESS && vyre_enter(device)) {
-    result = (t->of->is_beside ? vyre_submit_copies : vyre_submit_commands)(device, t->commands, &t->fence);
+    result = t->of->is_beside ? vyre_submit_copies(device, m->submitted, t->commands, &t->fence)
+                              : vyre_submit_commands(device, t->commands, &t->fence);
     vyre_leave(device);
   } else if (result == VK_SUCCESS) {
     result = VK_ERROR_DEVICE_LOST;
@@ -58,7 +60,7 @@ static bool submit_turn(vyre_mover *m) {
   uint32_t count = regions ? vyre_regions_of(m, t, regions) : 0;
   m->is_submitting = true;
   pthread_mutex_unlock(&m->lock);
-  if (count) result = submit_regions(m->device, regions, count, t);
+  if (count) result = submit_regions(m, regions, count, t);
   free(regions);
   pthread_mutex_lock(&m->lock);
   m->is_submitting = false;

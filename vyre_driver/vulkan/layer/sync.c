@@ -128,8 +128,9 @@ static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, b
   return submit_to(device, atomic_load_explicit(&device->queue, memory_order_acquire), commands, is_run, out);
 }
 
-VkResult vyre_submit_copies(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
-  VkQueue queue = device->copy_queue ? device->copy_queue : atomic_load_explicit(&device->queue, memory_order_acquire);
+VkResult vyre_submit_copies(vyre_device *device, uint64_t turn, VkCommandBuffer commands, VkFence *out) {
+  uint32_t count = device->copy_queue_count;
+  VkQueue queue = count ? device->copy_queues[turn % count] : atomic_load_explicit(&device->queue, memory_order_acquire);
   return submit_to(device, queue, commands, false, out);
 }
 

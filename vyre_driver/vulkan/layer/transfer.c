@@ -15,7 +15,7 @@ static VKAPI_ATTR void VKAPI_CALL get_device_queue(VkDevice handle, uint32_t fam
   vyre_device *device = vyre_find_device(handle);
   device->vk.GetDeviceQueue(handle, family, index, out);
   device->queue_family = family;
-  vyre_take_copy_queue(device);
+  vyre_take_copy_queues(device);
   atomic_store_explicit(&device->queue, *out, memory_order_release); /* kompute has one */
 }
 

@@ -43,8 +43,10 @@ def test_arrays_are_heads_of_rows_with_or_without_a_batch(q: Shape, k: Shape, wa
     assert found.size == (batch, heads, queries, keys, head)
 
 
-AXES = (
-    "and must have the axes ([batch,] heads, rows, elements), as q does. Fix: reshape it, or move its axes with numpy.moveaxis."
+AXES = "and must have the axes ([batch,] heads, rows, elements). Fix: reshape it: one head, or a batch of one, is an axis of 1."
+AS_Q = (
+    "and all must have the axes ([batch,] heads, rows, elements), with a batch or without one. "
+    "Fix: reshape one of them: a batch of one is an axis of 1."
 )
 FIT = "k and v must be of one shape, and all of one batch and one number of elements. Fix: give arrays that fit each other."
 
@@ -54,8 +56,8 @@ FIT = "k and v must be of one shape, and all of one batch and one number of elem
     [
         ((9, 16), (9, 16), (9, 16), f"q of attention has the shape (9, 16), {AXES}"),
         ((1, 1, 2, 9, 16), (2, 9, 16), (2, 9, 16), f"q of attention has the shape (1, 1, 2, 9, 16), {AXES}"),
-        ((1, 2, 9, 16), (2, 9, 16), (1, 2, 9, 16), f"k of attention has the shape (2, 9, 16), {AXES}"),
-        ((2, 9, 16), (2, 9, 16), (1, 2, 9, 16), f"v of attention has the shape (1, 2, 9, 16), {AXES}"),
+        ((1, 2, 9, 16), (2, 9, 16), (1, 2, 9, 16), f"k of attention has the shape (2, 9, 16) and q (1, 2, 9, 16), {AS_Q}"),
+        ((2, 9, 16), (2, 9, 16), (1, 2, 9, 16), f"v of attention has the shape (1, 2, 9, 16) and q (2, 9, 16), {AS_Q}"),
         (
             (2, 9, 16),
             (2, 8, 16),

@@ -125,19 +125,22 @@ def test_what_does_not_fit_is_refused_by_name(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "least"),
+    ("name", "value", "least", "meant"),
     [
-        *(("stride", one, 1) for one in (1, (1,), (0, 1), (1, -1), (1.0, 1), (True, 1), (1, MOST + 1))),
-        *(("padding", one, 0) for one in ("same", (0, -1), [1, 1])),
-        ("dilation", (1, 0), 1),
+        *(("stride", one, 1, (1, 1)) for one in ((0, 1), (1, -1), (1.0, 1), (True, 1), (1, MOST + 1), (2, 2, 2), (), 0, None)),
+        *(("stride", one, 1, (2, 2)) for one in (2, (2,), [2, 2], (np.int64(2), 2))),
+        *(("padding", one, 0, (1, 1)) for one in ("same", (0, -1), [1, 1])),
+        ("padding", 0, 0, (0, 0)),
+        ("dilation", (1, 0), 1, (1, 1)),
+        ("dilation", [2, 3], 1, (2, 3)),
     ],
 )
-def test_strides_padding_and_dilation_are_two_numbers(name: str, value: Any, least: int) -> None:  # noqa: ANN401 -- wrong ones
+def test_strides_padding_and_dilation_are_two_numbers(name: str, value: Any, least: int, meant: tuple[int, int]) -> None:  # noqa: ANN401 -- wrong ones
     assert refusal(lambda: convolution("float16", window=Window(**{name: value})))[::2] == (
         InvalidInput,
         (
             f"{name} of conv2d is {value!r}, and must be two ints from {least} to 2147483647, down and across. "
-            "Fix: give a tuple such as (1, 1)."
+            f"Fix: give a tuple such as {meant}."
         ),
     )
 

@@ -312,7 +312,7 @@ NOT_QUANTIZED: list[tuple[Callable[[], object], str]] = [
             lambda group=group: quantized_int4(A_WEIGHT, group),  # type: ignore[misc]
             (
                 f"the group of quantized_int4 is {group!r}, and must be a multiple of 32 that divides the 64 columns of the "
-                "weights. Fix: give 32, 64 or 128, or append columns of zeros to the weights."
+                "weights. Fix: give 32 or 64."
             ),
         )
         for group in (16, 0, -32, 96, 128, 32.0, True, None)
@@ -321,7 +321,14 @@ NOT_QUANTIZED: list[tuple[Callable[[], object], str]] = [
         lambda: quantized_int8(A_WEIGHT[:, :0]),
         (
             "the group of quantized_int8 is 32, and must be a multiple of 32 that divides the 0 columns of the weights. "
-            "Fix: give 32, 64 or 128, or append columns of zeros to the weights."
+            "Fix: append columns of zeros to the weights, to 32 of them."
+        ),
+    ),
+    (
+        lambda: quantized_int8(np.ones((2, 100), np.float32)),
+        (
+            "the group of quantized_int8 is 32, and must be a multiple of 32 that divides the 100 columns of the weights. "
+            "Fix: append columns of zeros to the weights, to 128 of them."
         ),
     ),
 ]

@@ -74,7 +74,7 @@ def test_a_batch_is_of_both_or_one_and_rows_of_all_of_a_are_those_of_one_matrix(
             (False, False),
             (
                 "a of matmul has the shape (3, 5) and b (4, 7): rows of 5 numbers, and columns of 4. "
-                "Fix: pass matrices that can be multiplied."
+                "Fix: give b of shape (..., 5, n)."
             ),
         ),
         (
@@ -83,7 +83,7 @@ def test_a_batch_is_of_both_or_one_and_rows_of_all_of_a_are_those_of_one_matrix(
             (True, True),
             (
                 "a of matmul has the shape (3, 5) and b (5, 7), a is transposed, b is transposed: rows of 3 numbers, and "
-                "columns of 7. Fix: pass matrices that can be multiplied."
+                "columns of 7. Fix: give b of shape (..., n, 3)."
             ),
         ),
         (

@@ -55,11 +55,18 @@ def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: b
         If they do not fit each other.
     """
     axes = "heads, rows" if heads_first else "rows, heads"
-    for name, shape in (("q", q), ("k", k), ("v", v)):
-        if len(shape) not in _AXES or len(shape) != len(q):
+    if len(q) not in _AXES:
+        raise InvalidInput(
+            f"q of {kernel} has the shape {q}, and must have the axes ([batch,] {axes}, elements)",
+            fix="reshape it: one head, or a batch of one, is an axis of 1",
+            binding="q",
+        )
+    for name, shape in (("k", k), ("v", v)):
+        if len(shape) != len(q):
             raise InvalidInput(
-                f"{name} of {kernel} has the shape {shape}, and must have the axes ([batch,] {axes}, elements), as q does",
-                fix="reshape it, or move its axes with numpy.moveaxis",
+                f"{name} of {kernel} has the shape {shape} and q {q}, and all must have the axes ([batch,] {axes}, elements), "
+                "with a batch or without one",
+                fix="reshape one of them: a batch of one is an axis of 1",
                 binding=name,
             )
     if k != v or k[:-3] != q[:-3] or k[-1] != q[-1]:

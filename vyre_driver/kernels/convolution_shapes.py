@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.checks import integer
 from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.kernels.product_shapes import ProductShape
 
@@ -36,9 +37,18 @@ class Window:
             if not is_pair or not all(least <= one <= MOST for one in given):
                 raise InvalidInput(
                     f"{name} of conv2d is {given!r}, and must be two ints from {least} to {MOST}, down and across",
-                    fix=f"give a tuple such as ({max(least, 1)}, {max(least, 1)})",
+                    fix=f"give a tuple such as {_pair_like(given, least)}",
                     parameter=name,
                 )
+
+
+def _pair_like(given: object, least: int) -> Pair:
+    """Return the pair that was meant, where one number or two of another type were given; else one that is allowed."""
+    down, *others = map(integer, given) if isinstance(given, (tuple, list)) and given else [integer(given)]
+    across = others[0] if others else down
+    if len(others) > 1 or down is None or across is None or not (least <= down <= MOST and least <= across <= MOST):
+        return (1, 1)
+    return down, across
 
 
 @dataclass(frozen=True, slots=True)

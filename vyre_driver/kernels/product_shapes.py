@@ -58,7 +58,7 @@ def product_shape(
         raise InvalidInput(
             f"{names[0]} of {kernel} has the shape {shapes[0]} and {names[1]} {shapes[1]}{swapped}: rows of {k} numbers, and "
             f"columns of {inner}",
-            fix="pass matrices that can be multiplied",
+            fix=f"give {names[1]} of shape {f'(..., n, {k})' if transposed[1] else f'(..., {k}, n)'}",
         )
     of_a, of_b = (shape[:-2] for shape in shapes)
     if of_a and of_b and of_a != of_b:

@@ -20,6 +20,7 @@ GROUP_MULTIPLE = 32
 """A group has a multiple of so many weights: as many of 4 bits as 16 bytes hold."""
 
 _FLOATS = tuple(np.dtype(one) for one in (np.float32, np.float16, np.float64))
+_USUAL_GROUPS = (32, 64, 128)
 _SHIFT, _LOWER, _MIDDLE = 4, 0xF, 8
 
 
@@ -87,7 +88,7 @@ class WeightFormat:
             raise InvalidInput(
                 f"the group of {self.function} is {group!r}, and must be a multiple of {GROUP_MULTIPLE} that divides the "
                 f"{columns} columns of the weights",
-                fix="give 32, 64 or 128, or append columns of zeros to the weights",
+                fix=_group_fix(columns),
                 group=group,
             )
         if not np.isfinite(weight).all():
@@ -99,6 +100,14 @@ class WeightFormat:
 
     def _refused(self, problem: str, fix: str) -> InvalidInput:
         return InvalidInput(f"the weight of {self.function} {problem}", fix=fix)
+
+
+def _group_fix(columns: int) -> str:
+    """Return what helps where a group does not divide so many columns."""
+    fits = [str(one) for one in _USUAL_GROUPS if columns and columns % one == 0]
+    if fits:
+        return f"give {' or '.join(fits)}"
+    return f"append columns of zeros to the weights, to {max(-(-columns // GROUP_MULTIPLE), 1) * GROUP_MULTIPLE} of them"
 
 
 INT4 = WeightFormat("quantized_int4", np.dtype(np.uint8), 2, 7)

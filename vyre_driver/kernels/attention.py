@@ -54,6 +54,7 @@ _SHADERS = {"float32": "attention", "float16": "attention_f16", "bfloat16": "att
 _HALVES = "storageBuffer16BitAccess"
 _QUERIES = 8  # of a workgroup of shaders/attention.comp
 _MOST_PLACES = 256  # of a row there
+_BY_HAND = "multiply with kernels.matmul, and weigh the scores with kernels.softmax"
 _LARGEST_HEAD = 128  # on matrices: of more there is no room in registers
 
 
@@ -189,12 +190,14 @@ class Attention(KernelDefinition):
         why = f"{self.name} got heads of {shape.head} elements, which tensor cores do not take: {problem}"
         if self.on_matrices_alone:
             zeros = f"append zeros to the rows of q, k and v, to {_LARGEST_HEAD} elements, and give the scale, or "
+            otherwise = f"{zeros if shape.head < _LARGEST_HEAD else ''}leave require out to run it on ordinary units"
             raise UnsupportedFeature(
                 why,
-                fix=f"{zeros if shape.head < _LARGEST_HEAD else ''}leave require out to run it on ordinary units",
+                fix=otherwise if shape.head <= _MOST_PLACES else _BY_HAND,
                 feature="cooperativeMatrix",
             )
-        warn_once(f"{why}; they are multiplied on ordinary units, which are slower", stacklevel=5)
+        if shape.head <= _MOST_PLACES:  # else they are refused there too
+            warn_once(f"{why}; they are multiplied on ordinary units, which are slower")
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return normally distributed numbers, as many heads of keys as of queries."""
@@ -271,7 +274,7 @@ class Attention(KernelDefinition):
         if shape.head > _MOST_PLACES:
             raise LimitExceeded(
                 f"{self.name} got heads of {shape.head} elements, and takes {_MOST_PLACES}",
-                fix="multiply with kernels.matmul, and weigh the scores with kernels.softmax",
+                fix=_BY_HAND,
                 requested=shape.head,
                 limit=_MOST_PLACES,
             )

@@ -98,5 +98,5 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
             feature="cooperativeMatrix",
         )
     if element is not F32:
-        warn_once(f"{lack}: it is multiplied on ordinary units, which are slower", stacklevel=3)
+        warn_once(f"{lack}: it is multiplied on ordinary units, which are slower")
     return kernel

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 from columns import candidate_with
+from literals import refusal
 from poisoned import result
 
-from vyre_driver import Driver
+from vyre_driver import Driver, kernels
 from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.errors import LimitExceeded
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -266,3 +269,32 @@ def test_grids_that_are_full_along_x_go_on_along_y(
     out = driver.buffer(np.full_like(expected, 7))
     kernel.bind(*map(driver.buffer, arrays), out=out, candidate=candidate).run()
     assert distance(definition, out.read(), expected) <= definition.tolerance(size)
+
+
+def test_what_is_larger_than_a_buffer_is_refused_by_name_before_any_memory_is_taken(
+    opened: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = min(opened.device.limits.max_storage_buffer_range, 2**32 - 4)
+    side = math.isqrt(limit // 4) + 1
+    large, rows = np.broadcast_to(np.float32(1), (1, limit // 4 + 1)), np.ones((side, 1), np.float32)
+    kernel, resident = kernels.matmul(opened), opened.buffer(rows)
+    matrix = np.broadcast_to(np.float32(1), (large.shape[1], 1))
+    calls: dict[str, tuple[Callable[[], object], int]] = {
+        "a": (lambda: kernel(large, matrix), large.size * 4),
+        "b": (lambda: kernel(resident[:1], large), large.size * 4),
+        "c": (lambda: kernel(rows, rows.T), 4 * side * side),
+    }
+    calls["c of buffers"] = lambda: kernel(resident, resident.reshape(1, side)), 4 * side * side
+
+    def no_memory(*_: object) -> None:
+        pytest.fail("memory was taken")
+
+    monkeypatch.setattr("vyre_driver.kompute.buffer.TensorBuffer", no_memory)
+    for name, (call, size) in calls.items():
+        assert refusal(call)[::2] == (
+            LimitExceeded,
+            (
+                f"{name[0]} of matmul has {size} bytes, and {opened.device.name!r} allows {limit} bytes a buffer. "
+                "Fix: pass it in parts."
+            ),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.memory import check_sizes
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.describe import SignatureProperty, tuned_signature
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.measure.bound_plan import BoundPlan
-    from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Size, Step
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Size, Step
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
@@ -143,6 +145,8 @@ class TunedKernel:
         ------
         InvalidInput
             If the arrays, parameters or ``out`` do not fit the kernel; nothing has run then.
+        LimitExceeded
+            If an array is larger than a buffer of the device may be; no memory is taken then.
         DeviceOutOfMemory
             As a call of a ``Kernel``.
         DispatchFailed
@@ -163,7 +167,7 @@ class TunedKernel:
         named = dict(zip(self.definition.inputs, given, strict=True))
         targets = out.values() if isinstance(out, Mapping) else out if isinstance(out, (tuple, list)) else (out,)
         if any(isinstance(one, Buffer) for one in (*given, *targets)):
-            return ResidentCall(self, self.definition.plan(call), named, out).run()
+            return ResidentCall(self, self._plan(call), named, out).run()
         return self.driver.context.room.make(lambda: self._run(call, named, out))
 
     def _run(self, wanted: Call, given: Mapping[str, Any], out: object) -> tuple[NDArray[Any], ...]:
@@ -197,7 +201,7 @@ class TunedKernel:
         operands = self.definition.operands(buffers)
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(operands, size) if candidate is None else candidate
-        plan = self.definition.plan(Call(operands, parameters, size, chosen, self.device))
+        plan = self._plan(Call(operands, parameters, size, chosen, self.device))
         if len(outputs) != len(plan.outputs):
             raise InvalidInput(
                 f"{self.definition.name} writes {len(plan.outputs)} buffers and got {len(outputs)} as out",
@@ -236,7 +240,7 @@ class TunedKernel:
 
     def _prepared(self, form: object, wanted: Call) -> CallBuffers:
         """Return buffers to which a call's plan is bound; under the lock, where those of earlier calls stay."""
-        plan = self.definition.plan(wanted)
+        plan = self._plan(wanted)
         memory = {**wanted.operands, **plan.outputs}
         shapes = tuple((name, one.shape, one.dtype) for name, one in memory.items())
         call = self._calls.pop(shapes, None)
@@ -251,6 +255,14 @@ class TunedKernel:
             raise
         self._calls[shapes] = call
         return call
+
+    def _plan(self, call: Call) -> Plan:
+        """Return a call's plan, whose memory fits into buffers of the device; LimitExceeded names what does not."""
+        plan = self.definition.plan(call)
+        memory = {**call.operands, **plan.outputs, **plan.temporaries}
+        sizes = [(f"{name} of {self.name}", math.prod(one.shape) * one.dtype.itemsize) for name, one in memory.items()]
+        check_sizes(self.driver.context.device, sizes)
+        return plan
 
     def oldest_use(self) -> int | None:
         """Return when what was not called for longest was called, None if nothing is kept; as ``Keeper``."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.matrices.fragments import ROW_MAJOR
 from vyre_driver.matrices.matrix_product import MatrixProduct
-from vyre_driver.matrices.operand import ROW_MAJOR, Edges, Operand, Place, UnalignedOperand
+from vyre_driver.matrices.operand import Edges, Operand, Place, UnalignedOperand
 from vyre_driver.matrices.scalar_product import ScalarProduct
 from vyre_driver.matrices.tiles import PUSHED
 

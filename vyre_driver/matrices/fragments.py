@@ -3,18 +3,15 @@
 What is the same for all elements is done to each where it is; what depends on the row or column takes a fragment that holds
 the row's or column's number in all its places. Such fragments come from an array in memory, read with a stride of 0.
 
-Source: SPV_KHR_cooperative_matrix.
+Source: SPV_KHR_cooperative_matrix; SPIR-V 1.6, 3.26 (memory operands of the Vulkan memory model).
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.matrices.elements import F32
-from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN
-from vyre_driver.spirv.instructions import GLSL_STD_450, Glsl, Ins, Scope
-from vyre_driver.spirv.opcodes import Op, StorageClass
+from vyre_driver.spirv.instructions import Glsl, Ins, Scope
+from vyre_driver.spirv.opcodes import StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +20,9 @@ if TYPE_CHECKING:
     from vyre_driver.matrices.function import Function, Index, Word
 
 USE_A, USE_B, USE_SUM = 0, 1, 2
+ROW_MAJOR, COLUMN_MAJOR = 0, 1
+WRITTEN, READ = 0x28, 0x30  # NonPrivatePointer with MakePointerAvailable, with MakePointerVisible
+_ALL_SIGNED = 0xF
 _TYPE_MATRIX, _LOAD, _STORE, _MUL_ADD, _LENGTH = 4456, 4457, 4458, 4459, 4460
 
 
@@ -39,11 +39,11 @@ class Floats:
     def __init__(self, function: Function) -> None:
         """Declare the type."""
         self._f = function
-        self.type = F32.declared(function.module)
+        self.type = function.f32
 
     def const(self, number: float) -> int:
         """Return the id of a number, rounded to float32."""
-        return self._f.module.constant(Op.Constant, self.type, struct.unpack("<I", struct.pack("<f", number))[0])
+        return self._f.number(number)
 
     def of(self, opcode: int, *numbers: int, kind: int | None = None) -> int:
         """Return what an instruction makes of numbers, or of fragments of a type."""
@@ -51,8 +51,7 @@ class Floats:
 
     def glsl(self, number: int, *numbers: int) -> int:
         """Return what an instruction of GLSL.std.450 makes of numbers."""
-        library = self._f.module.ext_inst_import(GLSL_STD_450)
-        return self._f.value(Ins.ExtInst, self.type, library, number, *numbers)
+        return self._f.glsl(number, self.type, *numbers)
 
     def is_above(self, x: int, y: int) -> int:
         """Return the condition that the first is larger; it fails for a NaN."""
@@ -95,9 +94,9 @@ class Fragments:
         sizes = f.const(Scope.SUBGROUP), f.const(rows), f.const(columns), f.const(use)
         return Kind(f.module.type(_TYPE_MATRIX, component, *sizes), component)
 
-    def multiplied(self, kind: Kind, a: int, b: int, added: int) -> int:
-        """Return a product and a sum."""
-        return self._f.value(_MUL_ADD, kind.id, a, b, added)
+    def multiplied(self, kind: Kind, a: int, b: int, added: int, *, is_float: bool = True) -> int:
+        """Return a product and a sum; all of them are signed where they are whole."""
+        return self._f.value(_MUL_ADD, kind.id, a, b, added, *(() if is_float else (_ALL_SIGNED,)))
 
     def read(self, kind: Kind, pointer: int, stride: Index, scope: Scope, layout: int = ROW_MAJOR) -> int:
         """Return a fragment of shared memory that others of a scope have stored."""

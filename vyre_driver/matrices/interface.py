@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.matrices.elements import VECTOR_BYTES
 from vyre_driver.matrices.function import Word
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 _UPPER_HALF = 1 << 16
 _QUIET = 0x40  # of a NaN in bfloat16
+
+
+def vector_type(function: Function) -> int:
+    """Return the type of 16 bytes, as words."""
+    return function.module.type(Op.TypeVector, function.u32, VECTOR_BYTES // _WORD_BYTES)
 
 
 class StorageBuffer:

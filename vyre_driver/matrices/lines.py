@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.matrices.elements import VECTOR_BYTES
-from vyre_driver.matrices.interface import StorageBuffer
-from vyre_driver.matrices.operand import COLUMN_MAJOR, ROW_MAJOR, WRITTEN
+from vyre_driver.matrices.fragments import COLUMN_MAJOR, ROW_MAJOR, WRITTEN
+from vyre_driver.matrices.interface import StorageBuffer, vector_type
 from vyre_driver.spirv.instructions import Ins, Scope
-from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import Decoration, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.matrices.description import Part
     from vyre_driver.matrices.fragments import Fragments, Kind
     from vyre_driver.matrices.function import Function, Index
-
-VECTOR = (Op.TypeVector, VECTOR_BYTES // 4)
 
 
 class Head(NamedTuple):
@@ -24,11 +22,6 @@ class Head(NamedTuple):
     base: Index
     stride: Index
     lines: Index
-
-
-def vector_type(function: Function) -> int:
-    """Return the type of 16 bytes."""
-    return function.module.type(VECTOR[0], function.u32, VECTOR[1])
 
 
 def vector_buffer(function: Function, name: str, binding: int) -> StorageBuffer:

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.matrices.description import STAGES
-from vyre_driver.matrices.operand import COLUMN_MAJOR, READ, ROW_MAJOR, WRITTEN, Edges, Operand, UnalignedOperand
+from vyre_driver.matrices.fragments import COLUMN_MAJOR, READ, ROW_MAJOR, USE_A, USE_B, USE_SUM, Fragments
+from vyre_driver.matrices.operand import Edges, Operand, UnalignedOperand
 from vyre_driver.matrices.tiles import Tile, TiledProduct
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import Ins, Scope
@@ -22,13 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.matrices.description import Part, ProductDescription
-    from vyre_driver.matrices.elements import ElementType
     from vyre_driver.matrices.function import Index
 
 _SPIRV_1_6, _VULKAN = 0x0001_0600, 3
-_TYPE_MATRIX, _STORE, _MUL_ADD = 4456, 4458, 4459
-_USE_A, _USE_B, _USE_ACCUMULATOR = 0, 1, 2
-_ALL_SIGNED = 0xF
 _MOST_UNROLLED = 8
 
 
@@ -43,13 +40,14 @@ class MatrixProduct(TiledProduct):
         self.module.extension("SPV_KHR_cooperative_matrix")
         f, result = self.f, description.result
         rows, columns, depth = description.tiling.fragment
-        self._of_a = self._matrix(description.operand, rows, depth, _USE_A)
-        self._of_b = self._matrix(description.operand, depth, columns, _USE_B)
-        self._of_sum = self._matrix(result.accumulator, rows, columns, _USE_ACCUMULATOR)
-        self._of_out = self._matrix(result.out, rows, columns, _USE_ACCUMULATOR) if description.stores_matrices else 0
+        self._fragments = fragments = Fragments(f)
+        self._of_a = fragments.kind(description.operand, rows, depth, USE_A)
+        self._of_b = fragments.kind(description.operand, depth, columns, USE_B)
+        self._of_sum = fragments.kind(result.accumulator, rows, columns, USE_SUM)
+        self._of_out = fragments.kind(result.out, rows, columns, USE_SUM) if description.stores_matrices else None
         self._a, self._b = self._operand_a(), self._operand("b", 1, description.b, is_transposed=description.b_transposed)
         down, across = description.tiling.patch
-        self._sums = [f.variable(self._of_sum) for _ in range(down * across)]
+        self._sums = [f.variable(self._of_sum.id) for _ in range(down * across)]
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
         self._number = f.f32 if result.accumulator.is_float else f.s32
         staged = description.staged_bytes // result.accumulator.byte_len
@@ -63,15 +61,10 @@ class MatrixProduct(TiledProduct):
         layout = COLUMN_MAJOR if is_transposed else ROW_MAJOR
         return kind(self.f, name, binding, part, self.d.tiling.invocations, layout)
 
-    def _matrix(self, element: ElementType, rows: int, columns: int, use: int) -> int:
-        const = self.f.const
-        component = element.declared(self.module)
-        return self.module.type(_TYPE_MATRIX, component, const(Scope.SUBGROUP), const(rows), const(columns), const(use))
-
     def sum(self, tile: Tile) -> None:
         """Sum all products of a patch: pairs of whole steps, then what is left of k."""
         f, pair = self.f, STAGES * self.d.tiling.tile[2]
-        zeros = self.module.constant(Op.ConstantNull, self._of_sum)
+        zeros = self.module.constant(Op.ConstantNull, self._of_sum.id)
         for one in self._sums:
             f.store(one, zeros)
         outer = Edges.NONE if self.d.has_whole_tiles else Edges.OUTER
@@ -127,14 +120,15 @@ class MatrixProduct(TiledProduct):
         (down, across), (rows, columns, depth) = tiling.patch, tiling.fragment
         row, column = self._patch()
         first_a, first_b = self._a.first(row), self._b.first(column)
-        signs = () if self.d.operand.is_float else (_ALL_SIGNED,)
+        is_float = self.d.operand.is_float
         for at in range(0, tiling.tile[2], depth):
             of_a = [self._a.fragment(self._of_a, stage, first_a, i * rows, at) for i in range(down)]
             for j in range(across):
                 of_b = self._b.fragment(self._of_b, stage, first_b, j * columns, at)
                 for i in range(down):
                     one = self._sums[i * across + j]
-                    f.store(one, f.value(_MUL_ADD, self._of_sum, of_a[i], of_b, f.load(self._of_sum, one), *signs))
+                    added = f.load(self._of_sum.id, one)
+                    f.store(one, self._fragments.multiplied(self._of_sum, of_a[i], of_b, added, is_float=is_float))
 
     def store(self, tile: Tile) -> None:
         """Store each fragment: as a matrix where that will do for all of the tile, else number by number.
@@ -160,16 +154,16 @@ class MatrixProduct(TiledProduct):
         first_row, first_column = self._patch()
         for i in range(down):
             for j in range(across):
-                found = self.f.load(self._of_sum, self._sums[i * across + j])
+                found = self.f.load(self._of_sum.id, self._sums[i * across + j])
                 store(tile, found, tile.row + first_row + i * rows, tile.column + first_column + j * columns)
 
     def _store_whole(self, tile: Tile, found: int, row: Index, column: Index) -> None:
         f, result = self.f, self.d.result
-        found = self.epilogue.scaled(self._of_sum, found)
+        assert self._of_out is not None  # noqa: S101 -- stores_matrices
+        found = self.epilogue.scaled(self._of_sum.id, found)
         if result.out != result.accumulator:
-            found = f.value(Ins.FConvert, self._of_out, found)
-        pointer = self.epilogue.c.at(self.place(tile, row, column))
-        f.effect(_STORE, pointer, found, f.const(ROW_MAJOR), f.id_of(self.pushed["c_stride"]), 0)
+            found = f.value(Ins.FConvert, self._of_out.id, found)
+        self._fragments.write(self.epilogue.c.at(self.place(tile, row, column)), found, self.pushed["c_stride"])
 
     def _store_numbers(self, tile: Tile, found: int, row: Index, column: Index, *, unrolled: bool) -> None:
         """Store what of a fragment is within the result, number by number from shared memory."""
@@ -177,7 +171,7 @@ class MatrixProduct(TiledProduct):
         assert self._staged is not None  # noqa: S101 -- staged_bytes has room for it
         first = self._subgroup * (rows * columns)
         at = f.at(StorageClass.WORKGROUP, self._number, self._staged, first)
-        f.effect(_STORE, at, found, f.const(ROW_MAJOR), f.const(columns), WRITTEN, f.const(Scope.SUBGROUP))
+        self._fragments.share(at, found, columns)
         f.barrier(Scope.SUBGROUP)
         lane, count = f.built_in(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID), rows * columns
         if unrolled and count % lanes == 0 and count // lanes <= _MOST_UNROLLED:

@@ -1,6 +1,6 @@
 """One operand of a product on its way: from its buffer to registers, to shared memory, to fragments.
 
-Source: SPV_KHR_cooperative_matrix (OpCooperativeMatrixLoadKHR), SPIR-V 1.6, 3.26 (memory operands of the Vulkan memory model).
+Source: SPIR-V 1.6, 3.26 (memory operands of the Vulkan memory model).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.matrices.description import PHASE, STAGES
 from vyre_driver.matrices.elements import VECTOR_BYTES
-from vyre_driver.matrices.interface import StorageBuffer
+from vyre_driver.matrices.fragments import WRITTEN, Fragments
+from vyre_driver.matrices.interface import StorageBuffer, vector_type
 from vyre_driver.spirv.instructions import Ins, Scope
 from vyre_driver.spirv.opcodes import Capability, Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.matrices.description import Part
+    from vyre_driver.matrices.fragments import Kind
     from vyre_driver.matrices.function import Function, Index
 
-ROW_MAJOR, COLUMN_MAJOR = 0, 1
-_LOAD = 4457
-WRITTEN, READ = 0x28, 0x30  # NonPrivatePointer with MakePointerAvailable, with MakePointerVisible
 _WORD_BYTES = 4
 
 
@@ -59,7 +58,8 @@ class Operand:
         self.part = part
         self._invocations = invocations
         self._layout = layout
-        self._vector = function.module.type(Op.TypeVector, function.u32, VECTOR_BYTES // _WORD_BYTES)
+        self._fragments = Fragments(function)
+        self._vector = vector_type(function)
         self._zeros = function.module.constant(Op.ConstantNull, self._vector)
         self._buffer = self._declare(name, binding)
         count = part.lines * part.stride
@@ -140,13 +140,12 @@ class Operand:
         """Return where the rows or columns of the result from ``outer`` on begin in shared memory."""
         return outer * self.part.stride if self.part.is_deep else outer // self.part.element.in_vector
 
-    def fragment(self, matrix: int, stage: int, first: Index, outer: int, depth: int) -> int:
+    def fragment(self, kind: Kind, stage: int, first: Index, outer: int, depth: int) -> int:
         """Return a fragment of a type, ``outer`` rows or columns and ``depth`` products after ``first``."""
-        f, part = self._f, self.part
+        part = self.part
         line, element = (outer, depth) if part.is_deep else (depth, outer)
         pointer = self._pointer(stage, first + (line * part.stride + element // part.element.in_vector))
-        layout, stride = f.const(self._layout), f.const(part.stride)
-        return f.value(_LOAD, matrix, pointer, layout, stride, READ, f.const(Scope.WORKGROUP))
+        return self._fragments.read(kind, pointer, part.stride, Scope.WORKGROUP, self._layout)
 
     def _pointer(self, stage: int, place: Index) -> int:
         return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared[stage], place)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.matrices.attention_description import IN_VECTOR
 from vyre_driver.matrices.elements import F32
-from vyre_driver.matrices.fragments import USE_SUM
-from vyre_driver.matrices.lines import vector_type
-from vyre_driver.matrices.operand import READ, WRITTEN
+from vyre_driver.matrices.fragments import READ, USE_SUM, WRITTEN
+from vyre_driver.matrices.interface import vector_type
 from vyre_driver.spirv.instructions import Glsl, Ins, Scope
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
 
@@ -36,7 +35,7 @@ class Scratch:
     """Shared memory of each subgroup's own, in vectors: fragments, then minus the references of rows, then factors of rows."""
 
     def __init__(self, function: Function, description: AttentionDescription) -> None:
-        """Declare it, and fill in the numbers from 0 on, which every subgroup reads; a barrier has to follow."""
+        """Declare it."""
         self._f, self._d = function, description
         self._vector = vector_type(function)
         count = description.tiling.subgroups * description.scratch_vectors

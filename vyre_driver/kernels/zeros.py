@@ -22,5 +22,5 @@ def zeros_step(name: str, words: int) -> Step:
 
 
 def zeros_plan(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Plan:
-    """Return the plan whose one output, of numbers of 4 bytes, is all zeros, of as many elements as its shape has, or none."""
+    """Return the plan whose one output is all zeros: of numbers of 4 bytes, or of any where its shape has no elements."""
     return Plan((zeros_step(name, math.prod(shape)),), {name: Operand(shape, dtype)})

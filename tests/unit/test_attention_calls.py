@@ -137,6 +137,10 @@ def test_other_parameters_and_types_are_refused() -> None:
     assert refusal(lambda: PLAIN.size(operands(*["f2"] * 3), {"mask": 1}))[2] == (
         "attention_f16 takes scale, shift and got 'mask'. Fix: leave 'mask' out."
     )
+    assert refusal(lambda: PLAIN.size(operands(*["f2"] * 3), {"is_causal": True}))[2] == (
+        "attention_f16 takes scale, shift and got 'is_causal'. "
+        "Fix: give 'is_causal' where the kernel is made, arrays by position."
+    )
     assert refusal(lambda: attention_of("int8", is_causal=False))[2] == (
         "there is no such kernel with arrays of int8. Fix: give one of float16, bfloat16, float32."
     )

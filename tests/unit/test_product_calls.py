@@ -265,6 +265,9 @@ def test_a_parameter_that_is_not_scale_is_refused() -> None:
     assert refusal(lambda: product("float16").size(given, {"alpha": 2}))[2] == (
         "product_f16 takes scale and got 'alpha'. Fix: leave 'alpha' out."
     )
+    assert refusal(lambda: product("float16").size(given, {"bias": np.ones(4)}))[2] == (
+        "product_f16 takes scale and got 'bias'. Fix: give 'bias' where the kernel is made, arrays by position."
+    )
 
 
 @pytest.mark.parametrize("scale", [True, "2", None, 1j, np.ones(1)], ids=repr)

@@ -144,7 +144,7 @@ class Attention(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, heads, queries, keys, elements of a row); raises InvalidInput."""
-        check_parameters(self.name, parameters, ("scale", "shift"))
+        check_parameters(self.name, parameters, ("scale", "shift"), ("is_causal", "heads_first", "require"))
         for name, one in operands.items():
             check_element(self.name, name, one.dtype, self.element, operands["q"].dtype)
         shape = self._shape(operands)

@@ -42,12 +42,13 @@ def variant(name: str, device: DeviceFacts) -> SpirvModule:
     return shipped_module(f"{name}_subgroups" if device.has_subgroup_arithmetic else name)
 
 
-def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str]) -> None:
-    """Check that all parameters are known, and raise InvalidInput otherwise."""
+def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str], chosen: Collection[str] = ()) -> None:
+    """Check that all parameters are known, and raise InvalidInput otherwise; ``chosen`` are what a kernel is made with."""
     for name in parameters:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no parameters"
-            raise InvalidInput(f"{kernel} {takes} and got {name!r}", fix=f"leave {name!r} out", parameter=name)
+            fix = f"give {name!r} where the kernel is made, arrays by position" if name in chosen else f"leave {name!r} out"
+            raise InvalidInput(f"{kernel} {takes} and got {name!r}", fix=fix, parameter=name)
 
 
 def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str]) -> int:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
 
 OUT = "out"
+_CHOSEN = frozenset(
+    ("bias", "residual", "activation", "out_dtype", "transpose_a", "transpose_b", "stride", "padding", "dilation", "require")
+)
 _MOST_EXACT = (2**31 - 1) // 128**2
 _STORAGE = {1: "storageBuffer8BitAccess", 2: "storageBuffer16BitAccess"}
 
@@ -77,7 +80,7 @@ class Product(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, m, n, k); raises InvalidInput, and LimitExceeded where sums of int8 may not fit into int32."""
-        check_parameters(self.name, parameters, ("scale",))
+        check_parameters(self.name, parameters, ("scale",), _CHOSEN)
         self._scale(parameters)
         description, (a, b) = self.description, self.inputs[:2]
         for name in (a, b):

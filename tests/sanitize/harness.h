@@ -30,6 +30,7 @@ typedef struct sequence {
   VkCommandPool pool;
   VkCommandBuffer commands;
   VkFence fence;
+  uint32_t clock;
 } sequence;
 
 typedef struct tensor {

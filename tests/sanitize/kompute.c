@@ -190,6 +190,10 @@ void record_sequence(app *a, sequence *s, const tensor *from, const tensor *to) 
   buffers.commandPool = s->pool;
   CHECK(a->AllocateCommandBuffers(a->device, &buffers, &s->commands) == VK_SUCCESS);
   (void)set_loader_data(a->device, s->commands);
+  s->clock = vyre_take_clock(a->face);
+  uint64_t ticks[2] = {0};
+  CHECK(s->clock);
+  vyre_this_thread()->starts_clock = s->clock;
   CHECK(a->BeginCommandBuffer(s->commands, &begin) == VK_SUCCESS);
   /* Copies beside the last dispatch, over which the last copy goes; and some that do not fit. */
   const vyre_region regions[] = {
@@ -198,17 +202,21 @@ void record_sequence(app *a, sequence *s, const tensor *from, const tensor *to) 
   for (uint32_t group = 1; group <= 3; group++) {
     vyre_this_thread()->group = group;
     vyre_this_thread()->copies = group == 1 ? NULL : group == 2 ? &wrong : &right;
+    vyre_this_thread()->stops_clock = group == 3 ? s->clock : 0;
     a->CmdDispatch(s->commands, 1, 1, 1);
+    CHECK((vyre_read_clock(a->face, s->clock, ticks) == VK_SUCCESS) == (group == 3));
     CHECK(vyre_this_thread()->copies == (group == 2 ? &wrong : NULL));
     vyre_this_thread()->copies = NULL;
     vyre_this_thread()->group += group == 3;
     a->CmdCopyBuffer(s->commands, from->buffer, to->buffer, 1, &region);
   }
+  CHECK(ticks[1] == ticks[0] + 1 && !vyre_this_thread()->starts_clock && !vyre_this_thread()->stops_clock);
   vyre_this_thread()->group = 0;
   CHECK(a->EndCommandBuffer(s->commands) == VK_SUCCESS);
 }
 
 void drop_sequence(app *a, sequence *s) {
+  vyre_give_clock_back(a->face, s->clock);
   a->FreeCommandBuffers(a->device, s->pool, 1, &s->commands);
   a->DestroyCommandPool(a->device, s->pool, NULL);
 }

@@ -131,12 +131,51 @@ static void fill(VkCommandBuffer buffer, VkBuffer to, VkDeviceSize offset, VkDev
   note(buffer, (mock_copy){NULL, (mock_buffer *)to, {0, offset, size}, word});
 }
 
+/* Of timestamps, which are written when they are recorded: each is its query's number. Threads have queries of their own. */
+typedef struct mock_queries {
+  uint32_t count;
+  enum { QUERY_NEW, QUERY_RESET, QUERY_WRITTEN } states[1 << 12];
+} mock_queries;
+
+static VkResult create_queries(VkDevice d, const VkQueryPoolCreateInfo *info, const VkAllocationCallbacks *a, VkQueryPool *out) {
+  (void)a;
+  mock_queries *made = mock_make(sizeof *made, DEVICE(d));
+  CHECK(info->queryType == VK_QUERY_TYPE_TIMESTAMP && info->queryCount <= 1 << 12, "queries are not timestamps, or too many");
+  made->count = info->queryCount;
+  *out = (VkQueryPool)made;
+  return VK_SUCCESS;
+}
+
+static void destroy_queries(VkDevice d, VkQueryPool pool, const VkAllocationCallbacks *a) {
+  (void)a;
+  mock_drop((mock_queries *)pool, DEVICE(d));
+}
+
 static void reset_queries(VkCommandBuffer buffer, VkQueryPool pool, uint32_t first, uint32_t count) {
-  (void)buffer, (void)pool, (void)first, (void)count;
+  mock_queries *queries = (mock_queries *)pool;
+  (void)buffer;
+  CHECK(first < queries->count && count <= queries->count - first, "queries are reset that the pool does not have");
+  for (uint32_t i = first; i < first + count; i++) queries->states[i] = QUERY_RESET;
 }
 
 static void write_timestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits stage, VkQueryPool pool, uint32_t query) {
-  (void)buffer, (void)stage, (void)pool, (void)query;
+  mock_queries *queries = (mock_queries *)pool;
+  (void)buffer, (void)stage;
+  CHECK(query < queries->count && queries->states[query] == QUERY_RESET, "a query is written that is not reset");
+  queries->states[query] = QUERY_WRITTEN;
+}
+
+static VkResult query_results(
+    VkDevice d, VkQueryPool pool, uint32_t first, uint32_t count, size_t bytes, void *out, VkDeviceSize stride,
+    VkQueryResultFlags flags) {
+  const mock_queries *queries = (const mock_queries *)pool;
+  (void)d;
+  CHECK(flags == VK_QUERY_RESULT_64_BIT && stride == 8 && bytes == 8 * (size_t)count, "results are asked for in another form");
+  for (uint32_t i = 0; i < count; i++) {
+    if (queries->states[first + i] != QUERY_WRITTEN) return VK_NOT_READY;
+    ((uint64_t *)out)[i] = first + i;
+  }
+  return VK_SUCCESS;
 }
 
 static void barrier(
@@ -164,6 +203,9 @@ PFN_vkVoidFunction mock_command_proc(const char *name) {
   NAMED(CmdCopyBuffer, copy)
   NAMED(CmdFillBuffer, fill)
   NAMED(CmdPipelineBarrier, barrier)
+  NAMED(CreateQueryPool, create_queries)
+  NAMED(DestroyQueryPool, destroy_queries)
+  NAMED(GetQueryPoolResults, query_results)
   NAMED(CmdResetQueryPool, reset_queries)
   NAMED(CmdWriteTimestamp, write_timestamp)
   return NULL;

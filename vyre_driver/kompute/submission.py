@@ -55,18 +55,20 @@ class Submission(_layer.Runs):
 
     ``run`` of one part that the layer recorded is a call of C where the work is idle and ``timeout`` None, a float or an int.
 
-    ``keep`` is held as long as the work may run. ``sequences`` are kompute's of work whose operations are timed.
+    ``keep`` is held as long as the work may run, which has the device write down its ``clock``.
     """
 
-    __slots__ = ("__weakref__", "_device", "_keep", "_sequences", "_works")
+    __slots__ = ("__weakref__", "_clock", "_device", "_keep", "_works")
 
-    def __init__(self, device: KomputeDevice, works: Sequence[Work], keep: object, *, sequences: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, device: KomputeDevice, works: Sequence[Work], keep: object, *, clock: _layer.Clock | None = None
+    ) -> None:
         """Hand nothing over yet."""
         super().__init__(device.in_use, call_lock("the bound kernel"), works)
         self._device = device
         self._works = works
         self._keep = keep
-        self._sequences = sequences
+        self._clock = clock
         device.keep_holder(self)
 
     @property
@@ -159,10 +161,10 @@ class Submission(_layer.Runs):
         with self._device.in_use, deadline.holding(self._lock):
             self._finish(deadline)
 
-    def ticks(self) -> list[int]:
-        """Return the device's clock before and after each operation of the last run, which has ended; empty if not timed."""
+    def ticks(self) -> tuple[int, int] | None:
+        """Return the device's clock before and after the last run, which has ended; None if it was not written down."""
         with self._device.in_use, self._lock:
-            return [tick for one in self._sequences for tick in one.get_timestamps()]
+            return None if self._clock is None else self._clock.ticks
 
     def poll(self, generation: int, wait_ns: int = 0) -> Outcome | None:
         """Return how the work of that generation ended, None if it has not, nor in the next ``wait_ns``.
@@ -277,22 +279,24 @@ def record(
 
     Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations.
     ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the device writes down its clock
-    before and after each operation; only under the layer, which resets kompute's queries. Raises DispatchFailed with what
+    before the first and after the last operation, where there are any and it has a clock. Raises DispatchFailed with what
     recording failed with.
     """
-    parts = [groups] if "barriers" in device.hooks else [[group] for group in groups]
-    sequences: list[Any] = []  # their works hold them as long as they may run
+    given = [group for group in groups if group]
+    parts = [given] if "barriers" in device.hooks else [[group] for group in given]
+    clock = _layer.take_clock(device.layer) if timed and given and device.is_timed and device.layer is not None else None
 
     def record_parts(manager: Any) -> list[Work]:  # noqa: ANN401 -- kp has no types
-        for part in parts:
-            sequences.append(manager.sequence(0, sum(map(len, part))) if timed else manager.sequence())
-            _layer.record(sequences[-1], part, device_only)
+        sequences = [manager.sequence() for _ in parts]  # their works hold them as long as they may run
+        for one, part in zip(sequences, parts, strict=True):
+            started, stopped = (clock if part is end else None for end in (parts[0], parts[-1]))
+            _layer.record(one, part, device_only, started, stopped)
         if device.layer is None:
             return [BlockingWork(device, one.eval) for one in sequences]
-        return [_layer.Work(device.layer, one.eval, manager) for one in sequences]
+        return [_layer.Work(device.layer, one.eval, (manager, clock)) for one in sequences]
 
     works = device.call_kompute("record a dispatch", record_parts)
-    return Submission(device, works, keep, sequences=sequences if timed else ())
+    return Submission(device, works, keep, clock=clock)
 
 
 def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:

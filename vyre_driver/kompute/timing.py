@@ -37,9 +37,8 @@ class TimedDispatches:
     def __init__(self, dispatches: Sequence[BoundKernel], repeats: int = 1) -> None:
         """Record them; raises as ``Submission``."""
         self._device = dispatches[0].pipeline.device
-        self._is_timed = self._device.is_timed
         repeated = tuple(dispatches) * repeats
-        self._submission = record_in_order(repeated, [one.push_words for one in repeated], timed=self._is_timed)
+        self._submission = record_in_order(repeated, [one.push_words for one in repeated], timed=True)
 
     def run(self, timeout: float | Deadline | None = None) -> DispatchTimes:
         """Run them and wait; raises as ``Submission.wait``."""
@@ -48,7 +47,8 @@ class TimedDispatches:
         submitted = time.perf_counter_ns()
         self._submission.wait(generation, timeout)
         ended = time.perf_counter_ns()
-        device_ns = elapsed_ns(self._submission.ticks(), self._device.physical) if self._is_timed else None
+        ticks = self._submission.ticks()
+        device_ns = None if ticks is None else elapsed_ns(*ticks, self._device.physical)
         return DispatchTimes(submitted - began, ended - submitted, device_ns)
 
     def finish(self, timeout_s: float | None = None) -> None:
@@ -71,8 +71,8 @@ def run_timed(bound: BoundKernel, runs: int, timeout_s: float | None) -> Dispatc
     return DispatchTimes(enqueue_ns, wait_ns, device_ns)
 
 
-def elapsed_ns(ticks: list[int], device: PhysicalDevice) -> int:
+def elapsed_ns(first: int, last: int, device: PhysicalDevice) -> int:
     """Return the nanoseconds from the first to the last tick of a device's clock, which may have wrapped around once."""
     family = device.compute_family
     bits = 64 if family is None else family.timestamp_valid_bits
-    return round(((ticks[-1] - ticks[0]) % (1 << bits)) * device.limits.timestamp_period_ns)
+    return round(((last - first) % (1 << bits)) * device.limits.timestamp_period_ns)

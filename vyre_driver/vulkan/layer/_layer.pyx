@@ -90,6 +90,8 @@ cdef extern from "layer.h" nogil:
         uint32_t group
         c_bool device_only
         const void* copies
+        uint32_t starts_clock
+        uint32_t stops_clock
         const void* blob_in
         size_t blob_in_bytes
         c_bool want_blob
@@ -375,6 +377,7 @@ cdef class LayerDevice:
 
 include "memory_count.pxi"
 include "work.pxi"
+include "clocks.pxi"
 include "transfer.pxi"
 include "runs.pxi"
 include "taken.pxi"

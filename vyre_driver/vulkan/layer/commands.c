@@ -55,8 +55,13 @@ static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer
 static VKAPI_ATTR VkResult VKAPI_CALL begin_command_buffer(
     VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
   vyre_device *device = vyre_find_device(buffer);
-  remember(device, buffer, vyre_this_thread()->device_only ? VYRE_DEVICE_ONLY : 0);
-  return device->vk.BeginCommandBuffer(buffer, info);
+  vyre_thread *thread = vyre_this_thread();
+  uint32_t clock = thread->starts_clock;
+  thread->starts_clock = 0;
+  remember(device, buffer, thread->device_only ? VYRE_DEVICE_ONLY : 0);
+  VkResult result = device->vk.BeginCommandBuffer(buffer, info);
+  if (result == VK_SUCCESS && clock) vyre_start_clock(device, buffer, clock);
+  return result;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer buffer) {
@@ -86,6 +91,8 @@ static VKAPI_ATTR void VKAPI_CALL cmd_dispatch(VkCommandBuffer buffer, uint32_t 
   order_after_earlier_work(device, buffer, copies.before_count > 0);
   device->vk.CmdDispatch(buffer, x, y, z);
   vyre_record_regions(device, buffer, copies.after, copies.after_count);
+  if (thread->stops_clock) vyre_stop_clock(device, buffer, thread->stops_clock);
+  thread->stops_clock = 0;
 }
 
 static VKAPI_ATTR void VKAPI_CALL cmd_copy_buffer(
@@ -105,14 +112,6 @@ static VKAPI_ATTR void VKAPI_CALL cmd_pipeline_barrier(
       buffer, from, to, flags, memory_count, memory, buffer_count, buffers, image_count, images);
 }
 
-/* kompute never resets its queries, which Vulkan wants before each use (VUID-vkCmdWriteTimestamp-None-00830). */
-static VKAPI_ATTR void VKAPI_CALL cmd_write_timestamp(
-    VkCommandBuffer buffer, VkPipelineStageFlagBits stage, VkQueryPool pool, uint32_t query) {
-  vyre_device *device = vyre_find_device(buffer);
-  device->vk.CmdResetQueryPool(buffer, pool, query, 1);
-  device->vk.CmdWriteTimestamp(buffer, stage, pool, query);
-}
-
 void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer) {
   uintptr_t group = 0;
   (void)vyre_map_take(&device->command_buffers, VYRE_HANDLE(buffer), &group);
@@ -130,7 +129,6 @@ PFN_vkVoidFunction vyre_command_hook(const char *name) {
     VYRE_HOOK("vkCmdDispatch", cmd_dispatch),
     VYRE_HOOK("vkCmdCopyBuffer", cmd_copy_buffer),
     VYRE_HOOK("vkCmdPipelineBarrier", cmd_pipeline_barrier),
-    VYRE_HOOK("vkCmdWriteTimestamp", cmd_write_timestamp),
   };
   PFN_vkVoidFunction found = VYRE_FIND_HOOK(HOOKS, name);
   return found ? found : vyre_command_pool_hook(name);

@@ -334,6 +334,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
   if (device->owned) {
     vyre_sync_close(device);
     vyre_command_close(device);
+    vyre_clocks_close(device);
     vyre_transfer_close(device);
     vyre_pipeline_close(device);
     vyre_imports_close(device);

@@ -119,6 +119,8 @@ typedef struct vyre_thread {
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
   bool device_only;               /* the host reads nothing that what is being recorded writes */
   const vyre_copies *copies;      /* around the dispatch recorded next, which takes them; NULL: none */
+  uint32_t starts_clock;          /* the command buffer begun next, which takes it; 0: none */
+  uint32_t stops_clock;           /* the dispatch recorded next, the same */
   const void *blob_in;
   size_t blob_in_bytes;
   bool want_blob;
@@ -138,7 +140,8 @@ typedef struct vyre_device_calls {
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(AllocateDescriptorSets) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) \
-  X(GetPipelineExecutablePropertiesKHR) X(GetPipelineExecutableStatisticsKHR) X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
+  X(GetPipelineExecutablePropertiesKHR) X(GetPipelineExecutableStatisticsKHR) X(CmdFillBuffer) X(CmdPipelineBarrier) \
+  X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
 #undef X
@@ -165,6 +168,7 @@ typedef struct vyre_command_pool vyre_command_pool;
 
 #define VYRE_FENCE_POOL 64
 #define VYRE_COPY_QUEUES 2
+#define VYRE_CLOCKS 1024
 #define VYRE_IDLE_TRANSFERS 16
 #define VYRE_IDLE_COMMAND_POOLS 16
 #define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
@@ -224,6 +228,9 @@ struct vyre_device {
   vyre_handle_map command_pools;         /* VkCommandPool -> vyre_command_pool, handed out */
   vyre_command_pool *idle_command_pools; /* reset, most recently used first */
   uint32_t idle_command_pool_count;
+  VkQueryPool clock_pool;                /* made with the first clock */
+  uint32_t idle_clocks[VYRE_CLOCKS];     /* numbers, from 1 on, of those that were made and are not taken */
+  uint32_t idle_clock_count, made_clocks;
 
   PFN_vkSetDeviceLoaderData set_loader_data; /* makes what the layer allocates itself a dispatchable object of the loader's */
   pthread_mutex_t transfer_lock;
@@ -340,6 +347,15 @@ uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is
 void vyre_order(vyre_device *device, VkCommandBuffer buffer);
 void vyre_show_host(vyre_device *device, VkCommandBuffer buffer);
 void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer); /* under command_lock */
+
+/* clocks.c. A clock is started in one command buffer and stopped in it or in a later one of the same queue; it is given back once
+   their work has ended, or the device is gone. */
+uint32_t vyre_take_clock(vyre_device *device); /* 0: none is left, or there is no memory */
+void vyre_give_clock_back(vyre_device *device, uint32_t clock);
+void vyre_start_clock(vyre_device *device, VkCommandBuffer commands, uint32_t clock);
+void vyre_stop_clock(vyre_device *device, VkCommandBuffer commands, uint32_t clock); /* when all work before has ended */
+VkResult vyre_read_clock(vyre_device *device, uint32_t clock, uint64_t ticks[2]); /* VK_NOT_READY: it was not stopped yet */
+void vyre_clocks_close(vyre_device *device);
 
 /* bindings.c. What is bound is dropped before the device goes, or with it. */
 bool vyre_keep_bound(vyre_device *device, const vyre_bound *bound, vyre_bound *kept); /* without its set; false: not shared */

@@ -261,29 +261,38 @@ cdef class Transfer(Recorded):
         return None if result >= VK_SUCCESS else Failure("submit", result, 0)
 
 
-def record(sequence, groups, bint device_only) -> None:
+def record(sequence, groups, bint device_only, Clock started=None, Clock stopped=None) -> None:
     """Record groups of operations into a kompute Sequence; those of one group are independent of each other.
 
     A dispatch may be given as (operation, before, after): regions, as a Transfer's, that are copied before it and after it, in
     the same submission; ValueError if they do not fit. ``device_only``: the host reads nothing that the operations write, so
-    there is no barrier to the host.
+    there is no barrier to the host. One clock is ``started`` before the first operation, and one is ``stopped`` when the last
+    one and all before it have ended: there is one then, and the last is a dispatch.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef uint32_t group_before = thread.group
     cdef bint device_only_before = thread.device_only
     cdef const void* copies_before = thread.copies
+    cdef uint32_t starts_before = thread.starts_clock
+    cdef uint32_t stops_before = thread.stops_clock
     cdef uint32_t number = 0
+    cdef uint32_t to_start = 0 if started is None else started.number
+    left = sum(map(len, groups))
     add = sequence.record
     thread.copies = NULL
     try:
         for group in groups:
             number += 1
             for operation in group:
+                left -= 1
                 copied = isinstance(operation, tuple)
                 operation, before, after = operation if copied else (operation, (), ())
                 regions = (Regions(before), Regions(after)) if copied else None
                 thread.group = number
                 thread.device_only = device_only
+                thread.starts_clock = to_start
+                thread.stops_clock = 0 if left or stopped is None else stopped.number
+                to_start = 0
                 if copied:
                     add_with_copies(add, operation, regions[0], regions[1])
                 else:
@@ -292,6 +301,8 @@ def record(sequence, groups, bint device_only) -> None:
         thread.group = group_before
         thread.device_only = device_only_before
         thread.copies = copies_before
+        thread.starts_clock = starts_before
+        thread.stops_clock = stops_before
 
 
 cdef int add_with_copies(add, operation, Regions before, Regions after) except -1:

@@ -58,16 +58,17 @@ cdef class Work(Submitted):
     """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
 
     The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes;
-    until then it holds the Sequence and the Manager, whichever of them the garbage collector comes upon first.
+    until then it holds the Sequence and what it is to ``keep``, the Manager first of all, whichever of them the garbage
+    collector comes upon first.
     """
 
     cdef object evaluate
-    cdef object manager
+    cdef object keep
 
-    def __init__(self, LayerDevice device not None, evaluate, manager):
+    def __init__(self, LayerDevice device not None, evaluate, keep):
         self.owner = device
         self.evaluate = evaluate
-        self.manager = manager
+        self.keep = keep
 
     def __dealloc__(self):
         self.end()

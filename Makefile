@@ -38,10 +38,10 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
-	$(call run_tests,device$(,)validation$(,)extras,and not packaging and not thorough)
+	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)
 
 check-all: check mesa  ## check, then run every test but those of `make stress`; before a release run both
-	$(call run_tests,device$(,)packaging$(,)validation$(,)extras,)
+	$(call run_tests,device$(,)packaging$(,)validation$(,)extras$(,)redis,)
 
 quick: check  ## check, then run the tests that need neither a device nor minutes
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not device and not thorough" tests/unit tests/golden tests/arch

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -35,7 +36,6 @@ from vyre_driver.vulkan import enumerate_devices, select_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from vyre_driver.ir import Program
     from vyre_driver.lowering.emit import EmittedModule, LoweringTarget
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
 HANGS_AFTER_S = 60
+REDIS = Path(__file__).resolve().parents[1] / ".venv/bin/redis-server"
 OWN_LINES = "vyre-driver:"  # the Vulkan loader prints lines of its own
 
 
@@ -104,6 +105,8 @@ def missing(kind: str) -> str | None:
         return missing_validation()
     if kind == "cuda":
         return missing_cuda()
+    if kind == "redis":
+        return None if REDIS.exists() else f"{REDIS} is not there. Fix: python scripts/redis_server.py (`make setup` runs it)."
     if kind == "packaging":
         absent = [tool for tool in ("cc", "git", "glslangValidator") if shutil.which(tool) is None]
         return f"not installed: {', '.join(absent)}" if absent else None
@@ -172,7 +175,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for kind in ("device", "packaging", "validation", "cuda", "matrices"):
+    for kind in ("device", "packaging", "validation", "cuda", "matrices", "redis"):
         if item.get_closest_marker(kind) is not None:
             reason = missing(kind)
             if reason is not None:

@@ -33,6 +33,7 @@ STAGES = (
     "specialization",
     "binding",
     "cache",
+    "remote",
     "autotune",
     "lowering",
     "kompute",

@@ -85,6 +85,42 @@ CACHE_HMAC_KEY_FILE = Setting(
     "an absolute path",
     "none",
 )
+CACHE_REMOTE = Setting(
+    "VYRE_CACHE_REMOTE",
+    "Where entries are looked for that are not here: a store that machines share.",
+    "a URL: `redis://`, `rediss://`, `unix:`, `file:`, `s3://`, `gs://`, `az://` or `https://`; without a password",
+    "none",
+)
+CACHE_REMOTE_MODE = Setting(
+    "VYRE_CACHE_REMOTE_MODE",
+    "Whether that store is asked at all, only read, or also given what is compiled here.",
+    "`off`, `read` or `write`",
+    "`write` with a signing key, else `read`",
+)
+CACHE_REMOTE_TIMEOUT = Setting(
+    "VYRE_CACHE_REMOTE_TIMEOUT",
+    "How long a first answer of that store is waited for.",
+    "a number of seconds above 0",
+    "`0.25`",
+)
+CACHE_REMOTE_SECRET_FILE = Setting(
+    "VYRE_CACHE_REMOTE_SECRET_FILE",
+    "User and password for that store, as `user:password` in a file that nobody else may read.",
+    "an absolute path",
+    "none",
+)
+CACHE_TRUST_FILE = Setting(
+    "VYRE_CACHE_TRUST_FILE",
+    "The public keys whose signed entries and tuning records are taken, one named key a line.",
+    "an absolute path",
+    "none",
+)
+CACHE_SIGN_KEY_FILE = Setting(
+    "VYRE_CACHE_SIGN_KEY_FILE",
+    "The private key with which what is compiled or tuned here is signed for others.",
+    "an absolute path",
+    "none",
+)
 ASSERT_WARM = Setting(
     "VYRE_ASSERT_WARM",
     "Raises CacheNotWarm wherever something would have to be compiled, as `driver.assert_warm()` does.",
@@ -100,6 +136,11 @@ AUTOTUNE_FILE = Setting(
     "Where tuning records are kept.",
     "an absolute path",
     "`$XDG_STATE_HOME/vyre/autotune.toml`, else `~/.local/state/vyre/autotune.toml`",
+)
+AUTOTUNE_REMOTE = Setting(
+    "VYRE_AUTOTUNE_REMOTE",
+    "Shares tuning records through the store of `VYRE_CACHE_REMOTE`; without that it does nothing.",
+    default="on",
 )
 LAYER = Setting(
     "VYRE_LAYER",

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from conftest import Others
 
 IMPORTED_AS = {"pillow": "PIL", "opentelemetry_api": "opentelemetry"}
-OF_AN_EXTRA_ONLY = {"hypothesis"}  # by the strategies of the conformance kit, for those who test a backend
+# By the strategies of the conformance kit, for those who test a backend; by what reaches a shared store.
+OF_AN_EXTRA_ONLY = {"hypothesis", "redis"}
 
 
 def names(requirements: Iterable[str]) -> set[str]:

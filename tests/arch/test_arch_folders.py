@@ -35,6 +35,7 @@ STAGES = (
     "cache",
     "remote",
     "autotune",
+    "remote",
     "lowering",
     "kompute",
     "runtime",

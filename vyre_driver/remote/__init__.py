@@ -1,1 +1,1 @@
-"""A cache on the network, shared by machines: imported only where VYRE_CACHE_REMOTE names one."""
+"""A store of entries and tuning records that machines share; imported only where one is asked for (docs/fleet.md)."""

@@ -1,0 +1,104 @@
+"""Which URLs of stores are taken, and what is said of the others: never a password."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import refusal
+
+from vyre_driver.errors import InvalidSetting
+from vyre_driver.remote.addresses import open_store, store_of_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vyre_driver.remote.store import Store
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("redis://cache.example", "redis://cache.example"),
+        ("redis://cache.example:6380/3", "redis://cache.example:6380/3"),
+        ("rediss://cache.example?ca=/etc/ssl/ca.pem&db=1", "rediss://cache.example"),
+        ("unix:/run/redis.sock", "unix:/run/redis.sock"),
+        ("unix:///run/redis.sock?db=2", "unix:/run/redis.sock"),
+        ("file:/srv/vyre", "file:/srv/vyre"),
+    ],
+)
+def test_a_store_is_named_without_what_could_be_secret(url: str, address: str) -> None:
+    assert open_store(url).address == address
+
+
+KINDS = "redis, rediss, unix, file, s3, gs, az, https"
+NO_PORT = "Port could not be cast to integer value as 'many'"
+NO_NUMBER = "names a database that is not a number"
+NO_OPTION = "has an option that redis: does not have; it takes db"
+REFUSED = [
+    ("memcached://host", f"memcached: is no kind of store. Fix: begin it with one of {KINDS}"),
+    ("cache.example", f": is no kind of store. Fix: begin it with one of {KINDS}"),
+    ("redis://host:many", f"the URL cannot be read ({NO_PORT}). Fix: set it to a URL such as redis://HOST:6379"),
+    ("redis:///0", "redis:/0 names no host. Fix: write redis://HOST:6379"),
+    ("redis://host/first", f"redis://host/first {NO_NUMBER}. Fix: end it in the number of a database, such as /0"),
+    ("redis://host#0", "redis://host has a part behind a #. Fix: leave it out"),
+    ("unix:run/redis.sock", "unix:run/redis.sock does not name an absolute path. Fix: write unix:/PATH"),
+    ("file://host/folder", "file://host/folder does not name an absolute path. Fix: write file:/PATH"),
+    ("redis://host?password=hunter2", f"redis://host {NO_OPTION}. Fix: leave the option out"),
+    ("file:/srv?hunter2", "file:/srv has an option that file: does not have; it takes none. Fix: leave the option out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "says"), REFUSED)
+def test_a_url_of_no_store_is_refused(url: str, says: str) -> None:
+    message = f"VYRE_CACHE_REMOTE: {says} (VYRE_CACHE_REMOTE)."
+    assert refusal(lambda: open_store(url)) == (InvalidSetting, 2401, message)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://user:hunter2@host/0", "rediss://:hunter2@host", "https://hunter2@host/", "s3://k:hunter2@b"]
+)
+def test_a_password_in_a_url_is_refused_and_in_no_part_of_the_error(url: str) -> None:
+    with pytest.raises(InvalidSetting) as error:
+        open_store(url)
+    told = f"{error.value} {error.value.context} {error.value.args}"
+    assert "has a user or a password in it" in told
+    assert "VYRE_CACHE_REMOTE_SECRET_FILE" in told
+    assert "hunter2" not in told
+
+
+def opened(path: Path) -> Store:
+    return open_store("redis://host", secret_file=path)
+
+
+@pytest.mark.parametrize("text", ["hunter2", "user:", "user:hunter2\nmore", "\udcffx:hunter2", ""])
+def test_a_secret_file_without_user_and_password_is_refused_and_not_quoted(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    path.chmod(0o600)
+    kind, code, message = refusal(lambda: opened(path))
+    assert (kind, code, "hunter2" in message) == (InvalidSetting, 2401, False)
+    assert message.startswith(f"VYRE_CACHE_REMOTE_SECRET_FILE names {str(path)!r}: it ")
+
+
+def test_a_secret_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("user:hunter2\n")
+    path.chmod(0o600)
+    assert opened(path).address == "redis://host"
+    path.chmod(0o644)
+    assert "others may read or change it (mode 644)" in refusal(lambda: opened(path))[2]
+
+
+def test_there_is_a_store_where_the_settings_name_one_and_do_not_switch_it_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert store_of_settings() is None
+    monkeypatch.setenv("VYRE_CACHE_REMOTE", f"file:{tmp_path}")
+    found = store_of_settings()
+    assert found is not None
+    assert found.address == f"file:{tmp_path}"
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_MODE", "off")
+    assert store_of_settings() is None
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_MODE", "on")
+    assert refusal(store_of_settings)[2].startswith("VYRE_CACHE_REMOTE_MODE is 'on', which is none of off, read, write.")

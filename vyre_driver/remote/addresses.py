@@ -1,0 +1,175 @@
+"""From the URL of a store to the store. No password stands in a URL: those are shown in lists of processes and in logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from vyre_driver import settings
+from vyre_driver.cache.key_files import read_key_file, unfit_key_file
+from vyre_driver.errors import BackendUnavailable, InvalidSetting
+
+if TYPE_CHECKING:
+    from vyre_driver.remote.store import Store
+
+DEFAULT_TIMEOUT_S = 0.25
+_REDIS_PORT = 6379
+_OPTIONS = {
+    "redis": {"db"},
+    "rediss": {"db", "ca"},
+    "unix": {"db"},
+    "file": set[str](),
+    "s3": {"region", "endpoint"},
+    "gs": set[str](),
+    "az": {"account", "endpoint"},
+    "https": set[str](),
+}
+_HOW_TO_KEEP = "write user:password into a file of your own, mode 600, on one line"
+
+
+def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: Path | None = None) -> Store:
+    """Return the store at a URL; nothing is connected to before its first call.
+
+    Parameters
+    ----------
+    url
+        ``redis://HOST[:PORT][/DB]``, ``rediss://HOST[:PORT][/DB][?ca=FILE]`` (TLS; the file holds the authority's certificate),
+        ``unix:/SOCKET[?db=DB]``, ``file:/FOLDER``, ``s3://BUCKET[/PREFIX][?region=NAME&endpoint=URL]``, ``gs://BUCKET[/PREFIX]``,
+        ``az://CONTAINER[/PREFIX][?account=NAME]`` or ``https://HOST/PREFIX``.
+    timeout_s
+        How long the beginning of an answer is waited for, in seconds; of s3, gs, az and https the whole answer.
+    secret_file
+        Holds ``user:password``: of ``s3:`` the access key and its secret, of ``az:`` the account and its key. Without one s3,
+        gs and az take what their environment gives.
+
+    Raises
+    ------
+    InvalidSetting
+        If the URL is none of these, holds a password, or the file of secrets may not be used.
+    BackendUnavailable
+        If the package that reaches such a store is not installed.
+    """
+    parts = _split(url)
+    options = _options(parts)
+    secret = None if secret_file is None else _secret(secret_file)
+    address = shown(parts)
+    match parts.scheme:
+        case "file":
+            from vyre_driver.remote.file_store import FileStore
+
+            return FileStore(_absolute(parts))
+        case "redis" | "rediss" | "unix":
+            return _redis(address, parts, options, timeout_s, secret)
+    raise _refused(address, "is of no store that this version reaches", "set it to one of redis:, rediss:, unix:, file:")
+
+
+def store_of_settings() -> Store | None:
+    """Return the store that VYRE_CACHE_REMOTE names, or None without one.
+
+    Raises
+    ------
+    InvalidSetting
+        If it or another variable of it is not valid.
+    BackendUnavailable
+        If the package that reaches it is not installed.
+    """
+    url = settings.text(settings.CACHE_REMOTE)
+    if url is None or settings.choice(settings.CACHE_REMOTE_MODE, MODES) == "off":
+        return None
+    timeout_s = settings.seconds(settings.CACHE_REMOTE_TIMEOUT) or DEFAULT_TIMEOUT_S
+    return open_store(url, timeout_s=timeout_s, secret_file=settings.absolute_path(settings.CACHE_REMOTE_SECRET_FILE))
+
+
+MODES = ("off", "read", "write")
+
+
+def shown(parts: SplitResult) -> str:
+    """Return a URL without what could be secret in it: no user, no password, no options."""
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}:{f'//{host}' if host else ''}{parts.path}"
+
+
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL that may be used."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise _refused("the URL", f"cannot be read ({error})", "set it to a URL such as redis://HOST:6379") from error
+    if parts.scheme not in _OPTIONS:
+        raise _refused(f"{parts.scheme}:", "is no kind of store", f"begin it with one of {', '.join(_OPTIONS)}")
+    if "@" in parts.netloc:
+        raise _refused(
+            shown(parts),
+            "has a user or a password in it, where other programs can read it",
+            f"take it out, {_HOW_TO_KEEP}, set VYRE_CACHE_REMOTE_SECRET_FILE to that, and change the password",
+        )
+    return parts
+
+
+def _options(parts: SplitResult) -> dict[str, str]:
+    """Return the options behind the question mark; their values may be secrets of other programs, so none is shown."""
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    known = _OPTIONS[parts.scheme]
+    for name, _ in given:
+        if name not in known:
+            takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+            raise _refused(shown(parts), f"has an option that {parts.scheme}: does not have; {takes}", "leave the option out")
+    if parts.fragment:
+        raise _refused(shown(parts), "has a part behind a #", "leave it out")
+    return dict(given)
+
+
+def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
+    database = options.get("db") or (parts.path.strip("/") if parts.scheme != "unix" else "") or "0"
+    if not (database.isascii() and database.isdecimal()):
+        raise _refused(address, "names a database that is not a number", "end it in the number of a database, such as /0")
+    try:
+        from vyre_driver.remote.redis_store import RedisStore
+    except ImportError as error:
+        raise missing_package(address, "redis", error) from error
+    where: dict[str, object] = {"db": int(database)}
+    if secret is not None:
+        where |= {"username": secret[0] or None, "password": secret[1]}
+    if parts.scheme == "unix":
+        return RedisStore(address, timeout_s, **where, path=str(_absolute(parts)))
+    if not parts.hostname:
+        raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
+    if parts.scheme == "rediss":
+        where["ssl_ca_certs"] = options.get("ca")
+    return RedisStore(address, timeout_s, **where, host=parts.hostname, port=parts.port or _REDIS_PORT)
+
+
+def missing_package(address: str, package: str, error: ImportError) -> BackendUnavailable:
+    """Return the error that says which package reaches such a store."""
+    return BackendUnavailable(
+        f"{address} is reached by the package {package}, which cannot be imported ({error})",
+        fix="pip install 'vyre-driver[remote]'",
+        package=package,
+    )
+
+
+def _absolute(parts: SplitResult) -> Path:
+    path = Path(parts.path)
+    if parts.netloc or not path.is_absolute():
+        raise _refused(shown(parts), "does not name an absolute path", f"write {parts.scheme}:/PATH")
+    return path
+
+
+def _secret(path: Path) -> list[str]:
+    """Return user and password."""
+    data = read_key_file(settings.CACHE_REMOTE_SECRET_FILE, path, (1, 4096), _HOW_TO_KEEP)
+    try:
+        user, colon, password = data.decode().removesuffix("\n").removesuffix("\r").partition(":")
+    except UnicodeDecodeError:
+        user = colon = password = ""
+    if not colon or not password or "\n" in password:
+        problem = "it does not hold a user and a password with a colon between them"
+        raise unfit_key_file(settings.CACHE_REMOTE_SECRET_FILE, path, problem, _HOW_TO_KEEP)
+    return [user, password]
+
+
+def _refused(address: str, problem: str, fix: str) -> InvalidSetting:
+    variable = settings.CACHE_REMOTE.variable
+    return InvalidSetting(f"{variable}: {address} {problem}", fix=f"{fix} ({variable})", variable=variable, value=address)

@@ -16,8 +16,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.cache.admission import admit
 from vyre_driver.cache.bundle_members import LIST_NAME, members, refused
-from vyre_driver.cache.entry import NO_DEVICE, WRITTEN_BY, DeviceIds, PipelineEntry, Verdict, decode_entry, encode_entry
+from vyre_driver.cache.entry import WRITTEN_BY, PipelineEntry, Verdict, encode_entry
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity.key_fields import whole
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.cache.entry import DeviceIds
 
 BUNDLE_FORMAT = 1
 _DEVICE_FIELDS = (("vendorID", int), ("deviceID", int), ("driverName", str), ("driverInfo", str))
@@ -185,31 +187,10 @@ def import_bundle(
     held = members(source)
     listed, done = len(_read_list(next(held)[1])), 0
     for done, (name, data) in enumerate(held, 1):
-        counts[_import_one(cache, name, data, None if trust else cache.hmac_key, devices)] += 1
+        digest = bytes.fromhex(name[-68:-4])
+        counts[admit(cache, digest, data, hmac_key=None if trust else cache.hmac_key, devices=devices)] += 1
         progress(done)
     if done != listed:
         raise refused(f"it lists {listed} entries and holds {done}, of which {counts['imported']} were taken")
     refusals = sorted((outcome.name, count) for outcome, count in counts.items() if isinstance(outcome, Verdict))
     return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(refusals))
-
-
-def _import_one(
-    cache: DiskPipelineCache, name: str, data: bytes, hmac_key: bytes | None, devices: Collection[DeviceIds] | None
-) -> str | Verdict:
-    """Take an entry if it is what its name says; returns the result, a verdict if it is refused."""
-    digest = bytes.fromhex(name[-68:-4])
-    verdict, entry = decode_entry(digest, data, hmac_key=hmac_key)
-    if entry is None:
-        return verdict
-    try:
-        key = PipelineCacheKey.from_manifest(entry.manifest)
-    except InvalidKey:
-        return Verdict.FOREIGN_KEY
-    if key.digest != digest:
-        return Verdict.FOREIGN_KEY
-    ids = DeviceIds.of_manifest(entry.manifest)
-    if devices is not None and ids != NO_DEVICE and ids not in devices:
-        return "foreign"
-    if cache.peek(key).verdict is Verdict.HIT:
-        return "known"
-    return "imported" if cache.put(key, replace(entry, imported=True)) else Verdict.IO_ERROR

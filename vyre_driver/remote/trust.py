@@ -1,0 +1,278 @@
+"""Whose signatures are taken, and the key that this process signs with.
+
+Who can check an HMAC can make one: right where all who read also write, wrong where one reader that was broken into must not be
+able to write for a thousand others. There entries are signed with Ed25519, by named keys that can be taken back one by one.
+
+Source: RFC 8032 (Ed25519), RFC 2104 (HMAC).
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import hmac
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from blake3 import blake3
+
+from vyre_driver import settings
+from vyre_driver.cache.key_files import read_key_file, unfit_key_file
+from vyre_driver.errors import BackendUnavailable, FileUnusable
+from vyre_driver.process._opened import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HMAC_SCHEME, ED25519_SCHEME = 1, 2
+HMAC_NAME = "VYRE_CACHE_HMAC_KEY_FILE"
+"""What a holder of the cache's own key is called: there are no names to tell holders apart."""
+KEY_ID_BYTES = 8
+_NO_KEY_ID = bytes(KEY_ID_BYTES)
+_KEY_BYTES = 32
+_MOST_TRUST_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_BOUND = re.compile(r"(from|until)=([0-9]{4}-[0-9]{2}-[0-9]{2})")
+_DAY_S = 86400
+_PRIVATE = "vyre-ed25519-private "
+_KEY_FIX = "make one with vyre-driver cache keygen FILE, mode 600, outside the cache"
+_TRUST_FIX = "write lines NAME BASE64-KEY [from=2026-01-31] [until=2026-12-31], as vyre-driver cache keygen prints them"
+
+
+class Signer(Protocol):
+    """What signs: its scheme and the id of its key stand in the envelope."""
+
+    @property
+    def scheme(self) -> int:
+        """How it signs."""
+
+    @property
+    def key_id(self) -> bytes:
+        """Eight bytes."""
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature, 32 or 64 bytes."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HmacSigner:
+    """Signs with the key that everybody of one owner holds."""
+
+    key: bytes
+    scheme: int = HMAC_SCHEME
+    key_id: bytes = _NO_KEY_ID
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the HMAC-SHA-256 of a message."""
+        return hmac.digest(self.key, message, "sha256")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ed25519Signer:
+    """Signs with a private key: cryptography's object."""
+
+    private: Any
+    key_id: bytes
+    scheme: int = ED25519_SCHEME
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message."""
+        signature: bytes = self.private.sign(message)
+        return signature
+
+    @property
+    def public_key(self) -> bytes:
+        """The 32 bytes that others check signatures with."""
+        key: bytes = self.private.public_key().public_bytes_raw()
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedKey:
+    """A line of a trust file: signatures by this key with a time in the range count. Times are seconds since 1970."""
+
+    name: str
+    public: bytes
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Trust:
+    """Whose signatures are taken: public keys by their ids, and the holders of a key of our own."""
+
+    keys: Mapping[bytes, TrustedKey]
+    hmac_key: bytes | None = None
+
+    @classmethod
+    def read(cls, path: Path | None, hmac_key: bytes | None = None) -> Trust:
+        """Return what a trust file says, with a key of our own beside it; without either nobody is trusted.
+
+        Each line is ``NAME BASE64-KEY [from=DATE] [until=DATE]``, or empty, or a remark behind a ``#``. The dates are days of
+        UTC and belong to the range; they are compared with the time within a signature, never with the clock here.
+
+        Raises
+        ------
+        InvalidSetting
+            If the file cannot be read, others may change it, or a line is none of these.
+        BackendUnavailable
+            If it names keys and ``cryptography`` is not installed.
+        """
+        if path is None:
+            return cls({}, hmac_key)
+        data = read_key_file(settings.CACHE_TRUST_FILE, path, (0, _MOST_TRUST_BYTES), _TRUST_FIX, is_secret=False)
+        keys: dict[bytes, TrustedKey] = {}
+        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+            words = line.partition("#")[0].split()
+            if not words:
+                continue
+            key = _key_of(words)
+            problem = key if isinstance(key, str) else "has a key that stands above" if key_id(key.public) in keys else ""
+            if problem or isinstance(key, str):
+                raise unfit_key_file(settings.CACHE_TRUST_FILE, path, f"line {number} {problem}", _TRUST_FIX)
+            keys[key_id(key.public)] = key
+        if keys:
+            _ed25519()
+        return cls(keys, hmac_key)
+
+    def __bool__(self) -> bool:
+        """Whether anybody is trusted."""
+        return bool(self.keys) or self.hmac_key is not None
+
+    def signer_of(self, scheme: int, name: bytes, at_s: int, message: bytes, signature: bytes) -> str:
+        """Return the name of who signed a message, empty where it was nobody who is trusted.
+
+        Parameters
+        ----------
+        scheme, name, at_s
+            What the envelope says: the scheme, the id of the key, and when it was signed.
+        message, signature
+            What was signed, and the 64 bytes that stand for it.
+        """
+        if scheme == HMAC_SCHEME:
+            made = b"" if self.hmac_key is None else HmacSigner(self.hmac_key).sign(message).ljust(64, b"\0")
+            return HMAC_NAME if name == _NO_KEY_ID and hmac.compare_digest(made, signature) else ""
+        key = self.keys.get(name) if scheme == ED25519_SCHEME else None
+        if key is None or not key.since <= at_s <= key.until:
+            return ""
+        ed25519, invalid = _ed25519()
+        try:
+            ed25519.Ed25519PublicKey.from_public_bytes(key.public).verify(signature, message)
+        except (invalid, ValueError):  # ValueError: the key is no point of the curve
+            return ""
+        return key.name
+
+
+def key_id(public: bytes) -> bytes:
+    """Return the 8 bytes by which an envelope names a public key."""
+    return blake3(public).digest()[:KEY_ID_BYTES]
+
+
+def read_signer(path: Path, root: Path | None = None) -> Ed25519Signer:
+    """Return the signer of the private key in a file that ``keygen`` made.
+
+    Raises
+    ------
+    InvalidSetting
+        If it cannot be read, others may read it, it lies in the cache's ``root``, or holds no such key.
+    BackendUnavailable
+        If ``cryptography`` is not installed.
+    """
+    data = read_key_file(settings.CACHE_SIGN_KEY_FILE, path, (1, 4096), _KEY_FIX, root=root)
+    text = data.decode("ascii", "replace").strip()
+    seed = _decoded(text.removeprefix(_PRIVATE)) if text.startswith(_PRIVATE) else b""
+    if len(seed) != _KEY_BYTES:
+        raise unfit_key_file(settings.CACHE_SIGN_KEY_FILE, path, "it holds no private key of vyre-driver", _KEY_FIX)
+    return _signer(_ed25519()[0].Ed25519PrivateKey.from_private_bytes(seed))
+
+
+def make_key(path: Path) -> Ed25519Signer:
+    """Write a new private key into a new file, mode 600, and return its signer.
+
+    Raises
+    ------
+    FileUnusable
+        If there is such a file already, or it cannot be written.
+    BackendUnavailable
+        If ``cryptography`` is not installed.
+    """
+    private = _ed25519()[0].Ed25519PrivateKey.generate()
+    text = f"{_PRIVATE}{base64.b64encode(private.private_bytes_raw()).decode()}\n"
+    try:
+        with Opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600) as descriptor:
+            os.write(descriptor, text.encode())
+            os.fsync(descriptor)
+    except OSError as error:
+        fix = "name a file that is not there yet, in a directory of yours"
+        raise FileUnusable(f"cannot write {path} ({error.strerror})", fix=fix, path=str(path)) from error
+    return _signer(private)
+
+
+def trust_line(name: str, signer: Ed25519Signer) -> str:
+    """Return the line of a trust file that has others take what this signer signs."""
+    return f"{name} {base64.b64encode(signer.public_key).decode()}"
+
+
+def is_name(text: str) -> bool:
+    """Whether a signer may be called so: 1 to 64 of letters, digits and ``._@-``, a letter or digit first."""
+    return _NAME.fullmatch(text) is not None
+
+
+def trust_of_settings(hmac_key: bytes | None) -> Trust:
+    """Return whom VYRE_CACHE_TRUST_FILE and the cache's own key say to trust; raises as ``Trust.read``."""
+    return Trust.read(settings.absolute_path(settings.CACHE_TRUST_FILE), hmac_key)
+
+
+def signer_of_settings(hmac_key: bytes | None, root: Path | None) -> Signer | None:
+    """Return the signer of VYRE_CACHE_SIGN_KEY_FILE, or of the cache's own key; None without; raises as ``read_signer``."""
+    path = settings.absolute_path(settings.CACHE_SIGN_KEY_FILE)
+    if path is not None:
+        return read_signer(path, root)
+    return None if hmac_key is None else HmacSigner(hmac_key)
+
+
+def _signer(private: Any) -> Ed25519Signer:  # noqa: ANN401 -- cryptography's
+    return Ed25519Signer(private, key_id(private.public_key().public_bytes_raw()))
+
+
+def _key_of(words: list[str]) -> TrustedKey | str:
+    """Return a line as a key, or what is wrong with it."""
+    name, *rest = words
+    if not is_name(name):
+        return "does not begin with a name of letters, digits and ._@-"
+    public = _decoded(rest[0]) if rest else b""
+    if len(public) != _KEY_BYTES:
+        return f"has no public key of {_KEY_BYTES} bytes in Base64 behind the name"
+    bounds = {"from": dt.date(1970, 1, 1), "until": dt.date(9999, 12, 31)}
+    for word in rest[1:]:
+        match = _BOUND.fullmatch(word)
+        try:
+            bounds[match[1]] = dt.date(*map(int, match[2].split("-")))  # type: ignore[index] # None is a TypeError
+        except (TypeError, ValueError):
+            return f"has {word[:40]!r}, which is neither from=DATE nor until=DATE"
+    since, until = ((day - dt.date(1970, 1, 1)).days * _DAY_S for day in bounds.values())
+    return TrustedKey(name, public, since, until + _DAY_S - 1)
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return b""
+
+
+def _ed25519() -> tuple[Any, type[Exception]]:
+    """Return cryptography's module of Ed25519, and what it raises for a wrong signature."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"signatures need the package cryptography, which cannot be imported ({error})",
+            fix="pip install 'vyre-driver[remote]'",
+            package="cryptography",
+        ) from error
+    return ed25519, InvalidSignature

@@ -26,7 +26,7 @@ from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program
 from vyre_driver.runtime.context import Context
-from vyre_driver.runtime.pipelines import FirstPipelines
+from vyre_driver.runtime.pipelines import FirstPipelines, shared_store
 from vyre_driver.runtime.room import Room
 from vyre_driver.runtime.stream import stream_of
 from vyre_driver.spirv.module import SpirvModule
@@ -127,9 +127,10 @@ class Driver:
         self.events = Events(listeners_from_settings(self.device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
+        remote = shared_store(self.cache, self.device, self.events)
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
         takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
-        pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual)
+        pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
         device_opened.make_room = self.context.room.make
         device_opened.driver = weakref.ref(self)

@@ -109,7 +109,7 @@ def test_a_drivers_metrics_are_its_counters(driver: Driver, layer: str) -> None:
     device["number"] = str(driver.number)
     assert all(device.items() <= one.labels.items() for samples in found.values() for one in samples)
     events = {one.labels["kind"]: one.value for one in found["vyre_driver_events"]}
-    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0, "failure": 0}
+    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0, "failure": 0, "fetch": 0}
     seconds = {one.labels["kind"]: one.value for one in found["vyre_driver_event_seconds"]}
     assert seconds == {kind.value: spent / 1e9 for kind, spent in driver.events.total_ns().items()}
     counts: Any = driver.report()["cache"]

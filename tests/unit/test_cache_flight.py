@@ -20,7 +20,7 @@ from flights import HANGS_AFTER_S, LONG, Airport
 from literals import key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, flight
-from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, SingleFlight, _FlightLock
+from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, FlightLock, SingleFlight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,7 +184,7 @@ def test_caches_in_memory_do_not_wait_for_each_other() -> None:
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_who_is_interrupted_before_giving_a_lock_back_gives_it_back_by_going(root: Path, on_disk: bool) -> None:  # noqa: FBT001 -- both ways
     cache = DiskPipelineCache(root if on_disk else None)
-    owner, other = _FlightLock(cache, KEY, "first"), _FlightLock(cache, KEY, "first")
+    owner, other = FlightLock(cache, KEY, "first"), FlightLock(cache, KEY, "first")
     assert (owner.take(), other.take(), len(flight._taken)) == (True, False, 1)  # noqa: SLF001 -- what is never read again
     del owner
     assert not flight._taken  # noqa: SLF001
@@ -194,7 +194,7 @@ def test_who_is_interrupted_before_giving_a_lock_back_gives_it_back_by_going(roo
 
 def test_releasing_a_lock_that_was_not_taken_leaves_it_to_its_owner(root: Path) -> None:
     cache = DiskPipelineCache(root)
-    owner, other = _FlightLock(cache, KEY, "first"), _FlightLock(cache, KEY, "first")
+    owner, other = FlightLock(cache, KEY, "first"), FlightLock(cache, KEY, "first")
     assert (owner.take(), other.take()) == (True, False)
     other.release()
     assert (other.take(), locks(root)) == (False, [LOCK])
@@ -215,13 +215,13 @@ def test_an_interrupt_in_the_middle_of_giving_a_lock_back_leaves_no_file_open(
             raise KeyboardInterrupt
 
     cache = DiskPipelineCache(root)
-    owner = _FlightLock(cache, KEY, "first")
+    owner = FlightLock(cache, KEY, "first")
     assert owner.take()
     monkeypatch.setattr(fcntl, "flock", interrupted)
     with suppress(KeyboardInterrupt):
         owner.release()
     opened = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
-    assert ([one for one in opened if ".lock" in one], _FlightLock(cache, KEY, "first").take()) == ([], True)
+    assert ([one for one in opened if ".lock" in one], FlightLock(cache, KEY, "first").take()) == ([], True)
 
 
 def test_an_interrupt_just_after_a_lock_was_taken_gives_it_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_an_interrupt_just_after_a_lock_was_taken_gives_it_back(root: Path, monk
     monkeypatch.setattr(SingleFlight, "_wait_for", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught, SingleFlight(cache, DEVICE).acquire(KEY, SHORT, lambda: None):
         pytest.fail("nobody is to compile")
-    assert (locks(root), _FlightLock(cache, KEY, "first").take(), bool(caught.traceback)) == ([], True, True)
+    assert (locks(root), FlightLock(cache, KEY, "first").take(), bool(caught.traceback)) == ([], True, True)
 
 
 def test_a_forked_child_does_not_wait_for_its_parents_threads(root: Path) -> None:

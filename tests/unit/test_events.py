@@ -48,6 +48,7 @@ def test_events_are_counted_and_their_times_summed() -> None:
         "dispatch": 8,
         "evict": 3,
         "failure": 0,
+        "fetch": 0,
     }
     assert {kind.value: spent for kind, spent in events.total_ns().items() if spent} == {"hit": 11, "dispatch": 10}
     assert [parts(one) for one in events.recent()] == [

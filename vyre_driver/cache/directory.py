@@ -16,6 +16,8 @@ from vyre_driver.display.line import one_line
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.cache._read import DirectoryFacts, FileFacts, Found
     from vyre_driver.cache.root import CacheRoot
     from vyre_driver.cache.tally import Tally
@@ -69,6 +71,8 @@ class EntryDirectory:
         self.hmac_key = hmac_key
         self.refused = ""
         self.has_made_root = False
+        self.used: Callable[[bytes], object] = lambda _key: None
+        """Called with the digest of an entry's key where its use is noted in its time: once an hour."""
         self._unmade = ""  # why it could not be made the last time
         self._settled: dict[str, int] = {}
         self._tally = tally
@@ -157,6 +161,7 @@ class EntryDirectory:
         try:
             with Opened(f"{self.root.path}/{place}", OPEN_TO_READ) as descriptor:
                 os.utime(descriptor)
+            self.used(bytes.fromhex(place[3:-4]))
         except FileNotFoundError:
             return  # another process has removed it
         except OSError as error:

@@ -194,12 +194,8 @@ class DiskPipelineCache:
         else:
             self._tally.ignore_error(what, error)
 
-    # The next four are upstream's disk cache (upstream.py), which no path of the driver takes.
-
     def path_for(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> str | None:
-        """Return the file of a program's raw blob on a device, as upstream names it; None in memory.
-
-        It is text, since making a Path of it takes twice as long as all the rest.
+        """Return the file of a program's raw blob on a device, as upstream's disk cache (upstream.py) names it; None in memory.
 
         Raises
         ------
@@ -284,6 +280,11 @@ class DiskPipelineCache:
     def tell_evictions(self, listener: EvictionListener) -> None:
         """Report to a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
         self._pruner.tell(listener)
+
+    def tell_uses(self, used: Callable[[bytes], object]) -> None:
+        """Call a function with the digest of the key of each entry whose use is noted, at most once an hour for each."""
+        if self._directory is not None:
+            self._directory.used = used
 
     def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
         """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
@@ -386,8 +387,7 @@ class DiskPipelineCache:
                 if lookup.verdict is Verdict.HIT:
                     return lookup
                 missed.append(lookup)
-        entry = self._memory.get(digest)
-        if entry is not None:
+        if (entry := self._memory.get(digest)) is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
         if missed:
             return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0])

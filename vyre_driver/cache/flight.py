@@ -64,7 +64,7 @@ class SingleFlight:
         ``find`` looks into the cache. The one that compiles must put the entry before the block ends; if the block ends without
         one, because it raised or its process died, one of those who wait compiles.
         """
-        locks = [_FlightLock(self._cache, key, which) for which in ("first", "second")]
+        locks = [FlightLock(self._cache, key, which) for which in ("first", "second")]
         try:
             yield self._wait(locks, code_bytes, find)
         finally:
@@ -95,7 +95,7 @@ class SingleFlight:
         """Estimate how long the driver compiles so many bytes of SPIR-V, in seconds."""
         return code_bytes * (_number(self._read_pace()) or UNKNOWN_PACE_NS) / 1e9
 
-    def _wait(self, locks: list[_FlightLock], code_bytes: int, find: Callable[[], _Found | None]) -> _Found | None:
+    def _wait(self, locks: list[FlightLock], code_bytes: int, find: Callable[[], _Found | None]) -> _Found | None:
         patience_s = min(_PATIENCE * self.expected_s(code_bytes), _LONGEST_WAIT_S)
         for lock in locks:
             has_lock, found = self._wait_for(lock, patience_s, find)
@@ -107,7 +107,7 @@ class SingleFlight:
             self._cache.note("flight_overdue")
         return None
 
-    def _wait_for(self, lock: _FlightLock, patience_s: float, find: Callable[[], _Found | None]) -> tuple[bool, _Found | None]:
+    def _wait_for(self, lock: FlightLock, patience_s: float, find: Callable[[], _Found | None]) -> tuple[bool, _Found | None]:
         """Wait for the lock or the entry, whichever comes first, or until it is known that there will be none."""
         least, most = _LOOK_S
         look_s = min(most, max(least, patience_s / _LOOKS_A_WAIT))
@@ -161,10 +161,14 @@ class SingleFlight:
             self._cache.note("sweep", error)
 
 
-class _FlightLock:
-    """The lock of one key: among the threads of this process always, among processes where the root allows it."""
+class FlightLock:
+    """The lock of one key: among the threads of this process always, among processes where the root allows it.
+
+    ``which`` is ``first`` or ``second`` of those who compile, and ``remote`` of who asks a store for it.
+    """
 
     def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
+        """Take nothing yet."""
         self._cache = cache
         self._entry = cache.entry_path(key)
         # A thread that is interrupted before it gives the seat back gives it back by ending.

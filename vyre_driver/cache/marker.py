@@ -26,7 +26,7 @@ from vyre_driver.cache.files import OPEN_TO_LOCK, OPEN_TO_READ, lock_opened
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
@@ -45,9 +45,12 @@ _LISTS_KEPT_S = 90 * 24 * 3600
 class CrashMarkers:
     """The markers of one cache, and what is known of blobs on this machine."""
 
-    def __init__(self, cache: DiskPipelineCache) -> None:
-        """Remember the cache; nothing is read or made."""
+    def __init__(
+        self, cache: DiskPipelineCache, found_deadly: Callable[[bytes, bytes], object] = lambda _key, _blob: None
+    ) -> None:
+        """Remember the cache; nothing is read or made. ``found_deadly`` gets the digests of a key and of its deadly blob."""
         self._cache = cache
+        self._found_deadly = found_deadly
         self._own: set[bytes] = set()
         machine = blake3(_machine()).hexdigest()[:16]
         self._good_name, self._deadly_name = f"{machine}.good", f"{machine}.deadly"
@@ -161,6 +164,8 @@ class CrashMarkers:
             digest = left[:_DIGEST_BYTES]
             is_second = self._lists(path.parent, self._suspect_name, digest)
             self._add(path.parent, self._deadly_name if is_second else self._suspect_name, digest)
+            if is_second:
+                self._found_deadly(key_digest, digest)
         path.unlink(missing_ok=True)
         self._cache.note("crashed")
         return "a process died when the driver was given its compiled blob"

@@ -64,6 +64,13 @@ def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: P
     raise _refused(address, "is of no store that this version reaches", "set it to one of redis:, rediss:, unix:, file:")
 
 
+def checked_address(url: str) -> str:
+    """Return what the store at a URL is called in messages, without secrets; raises InvalidSetting if it is no such URL."""
+    parts = _split(url)
+    _options(parts)
+    return shown(parts)
+
+
 def store_of_settings() -> Store | None:
     """Return the store that VYRE_CACHE_REMOTE names, or None without one.
 

@@ -127,7 +127,7 @@ class Breaker:
         """Return until when it is open, how often it was opened in a row, and why; 0, 0 and nothing where no file says so."""
         directory = self._cache.own_directory(FOLDER, create=False)
         if directory is None:
-            return 0.0, self._times, self.reason
+            return self._until, self._times, self.reason
         try:
             with Opened(directory / self._file, OPEN_TO_READ) as descriptor:
                 until = os.fstat(descriptor).st_mtime
@@ -136,7 +136,7 @@ class Breaker:
             return 0.0, 0, ""
         except OSError as error:
             self._cache.note("remote_state", error)
-            return 0.0, self._times, self.reason
+            return self._until, self._times, self.reason
         is_ours = until <= now + LONGEST_S * (1 + SPREAD)
         return until if is_ours else 0.0, int(times) if times.isdigit() else 1, reason
 

@@ -43,8 +43,7 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
     context.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
     entry, reason = lookup.entry, lookup.reason
     if entry is None:
-        reason = context.first_pipelines.miss_reason(key, reason)
-        entry = PipelineEntry(key.manifest, source.lower())
+        entry, reason = context.first_pipelines.missed(key, reason, source.lower)
     elif entry.native and not blob_fits(entry.native, physical):
         entry = PipelineEntry(entry.manifest, entry.spirv)
     is_known_lowering = lookup.entry is not None and source.target is not None
@@ -52,6 +51,8 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
         check_valid(entry.spirv, source.capabilities, context.device.api_version, source.name)
     if lookup.entry is None:
         context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
+        if not entry.native:  # asked only now: what comes must not meet an entry without code
+            context.first_pipelines.look_elsewhere(key, entry.spirv)
     words, size = source.specialization.words, source.subgroup_size
     pipeline = PipelineSource(entry.spirv, words, source.push_constant_bytes, entry.native, size)
     compile_ns = time.perf_counter_ns() - began

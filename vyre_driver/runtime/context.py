@@ -26,7 +26,7 @@ class Context:
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
-        physical = self.device.physical
+        physical, remote = self.device.physical, self.first_pipelines.remote
         return {
             "device": physical.name,
             "device_type": physical.device_type.name.lower(),
@@ -35,5 +35,5 @@ class Context:
             "api_version": physical.api,
             "backend": f"{self.device.backend_id} {self.device.api.flavour}",
             "layer": self.device.report(),
-            "cache": self.cache.stats(),
+            "cache": self.cache.stats() if remote is None else {**self.cache.stats(), "remote": remote.facts()},
         }

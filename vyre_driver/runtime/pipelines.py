@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.lowering.source import KernelSource, PipelineSource
+    from vyre_driver.remote.tier import RemoteTier
+    from vyre_driver.telemetry.events import Events
     from vyre_driver.vulkan.devices import PhysicalDevice
+
+LEAST_COMPILE_S = 0.05  # what compiles faster is neither asked for nor sent
+LONGEST_PATIENCE_S = 5.0
+STORED_SINCE = "another has compiled it since"
 
 
 def pipeline_key(device: KomputeDevice, source: KernelSource) -> PipelineCacheKey:
@@ -49,6 +55,18 @@ def pipeline_key(device: KomputeDevice, source: KernelSource) -> PipelineCacheKe
     )
 
 
+def shared_store(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) -> RemoteTier | None:
+    """Return the store of entries that machines share, for one driver; None where VYRE_CACHE_REMOTE names none.
+
+    Raises InvalidSetting if a variable of it is not valid.
+    """
+    if settings.text(settings.CACHE_REMOTE) is None:
+        return None
+    from vyre_driver.remote.opening import open_tier  # late: a process without a store never has any of it
+
+    return open_tier(cache, device, events)
+
+
 @dataclass(frozen=True, slots=True)
 class FirstPipeline:
     """What was made, the blob to make more of (empty without one), and what the trace is to say of it."""
@@ -65,14 +83,23 @@ class FirstPipelines:
     drivers on the device learn nothing of that.
     """
 
-    def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice, *, takes_blobs: bool, is_usual: bool = True) -> None:
-        """Set aside what a driver has died on, and remember the rest."""
+    def __init__(
+        self,
+        cache: DiskPipelineCache,
+        device: PhysicalDevice,
+        *,
+        takes_blobs: bool,
+        is_usual: bool = True,
+        remote: RemoteTier | None = None,
+    ) -> None:
+        """Set aside what a driver has died on, and remember the rest; ``remote`` is the store that machines share."""
         self._cache = cache
         self._device = device
         self._takes_blobs = takes_blobs
         self._is_usual = is_usual
         self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))))
-        self._markers = CrashMarkers(cache)
+        self.remote = remote if takes_blobs else None
+        self._markers = CrashMarkers(cache) if remote is None else CrashMarkers(cache, remote.bury)
         self._crashed = self._markers.sweep() if takes_blobs else {}
         self.must_be_warm = False
         """Whether to raise CacheNotWarm instead of compiling; VYRE_ASSERT_WARM asks for it too."""
@@ -88,6 +115,29 @@ class FirstPipelines:
             near = self._cache.explain(key).nearest_in_words
             self._refuse_to_compile(key, f"{said}; {near}" if near else said)
         return said
+
+    def missed(self, key: PipelineCacheKey, reason: str, lower: Callable[[], bytes]) -> tuple[PipelineEntry, str]:
+        """Return the entry to go on with where the lookup found none, and what the trace is to say: SPIR-V that is lowered now.
+
+        Where nothing may be compiled, the store that machines share is waited for, and its whole entry returned; raises
+        CacheNotWarm if there is none.
+        """
+        if self.remote is not None and self._is_warm_wanted():
+            self._from_store(key, lower(), b"")
+            found = self._cache.get_uncounted(key).entry
+            if found is not None and found.native:
+                return found, f"{reason}; {self.remote.origin(key) or STORED_SINCE}"
+        said = self.miss_reason(key, reason)
+        return PipelineEntry(key.manifest, lower()), said
+
+    def look_elsewhere(self, key: PipelineCacheKey, code: bytes) -> bool:
+        """Have the store that machines share asked for a key, if that may save a compilation of 50 ms; nothing waits for it."""
+        if self.remote is None or self._flights.gives_no_blobs():
+            return False
+        if self._flights.expected_s(len(code)) < LEAST_COMPILE_S and not self._is_warm_wanted():
+            return False
+        self.remote.ask(key, code)
+        return True
 
     def make(
         self,
@@ -112,11 +162,22 @@ class FirstPipelines:
         if self._flights.gives_no_blobs():
             return self._compile(key, code, reason, make)
         if self._is_warm_wanted():
-            return self._shared(key, code, self._stored_since(key, native), reason, make)
-        with self._flights.acquire(key, len(code), lambda: self._stored_since(key, native)) as stored:
+            stored = self._stored_since(key, native) or self._from_store(key, code, native)
+            return self._shared(key, code, stored, reason, make)
+        with self._flights.acquire(key, len(code), lambda: self._stored_since(key, native)) as since:
+            stored = self._from_store(key, code, native) if since is None else since
             if stored is None:
                 return self._compile(key, code, reason, make)
         return self._shared(key, code, stored, reason, make)
+
+    def _from_store(self, key: PipelineCacheKey, code: bytes, refused: bytes) -> bytes | None:
+        """Return the blob that the store of all machines has, waiting for it no longer than half of what compiling takes."""
+        if self.remote is None or not self.look_elsewhere(key, code):
+            return None
+        patience_s = LONGEST_PATIENCE_S
+        if not self._is_warm_wanted():
+            patience_s = min(patience_s, self._flights.expected_s(len(code)) / 2)
+        return self._stored_since(key, refused) if self.remote.wait(key, patience_s) else None
 
     def keep(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> bool:
         """Store the driver's compiled blob with the entry; returns whether it is one that may be used again."""
@@ -142,7 +203,8 @@ class FirstPipelines:
     ) -> FirstPipeline:
         """Make it of what another has stored; compile where that cannot be."""
         if blob is not None:
-            found = self._of_blob(key, blob, f"{reason}; another has compiled it since", make)
+            origin = self.remote.origin(key) if self.remote is not None else ""
+            found = self._of_blob(key, blob, f"{reason}; {origin or STORED_SINCE}", make)
             if isinstance(found, FirstPipeline):
                 return found
             reason = f"{reason}; compiled afresh: {found}"
@@ -172,6 +234,9 @@ class FirstPipelines:
         if facts.created and not facts.shared and self._is_usual:
             self._flights.learn(len(code), facts.compile_ns, has_blob=facts.blob is not None)
         blob = facts.blob if facts.blob is not None and self.keep(key, code, facts.blob) else b""
+        is_ours = facts.created and not facts.shared and self._is_usual
+        if blob and self.remote is not None and is_ours and facts.compile_ns >= LEAST_COMPILE_S * 1e9:
+            self.remote.compiled(key, code, blob)
         return FirstPipeline(made, blob, reason)
 
     def _is_warm_wanted(self) -> bool:

@@ -1,12 +1,13 @@
 """The events of a driver: counted, kept for a while, and sent to listeners.
 
-Six kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
+Seven kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
 by the Vulkan driver; DISPATCH is work that was run or submitted; EVICT is entries that the cache removed to keep within its
-bounds; FAILURE is a compile, a call, a bind or a run that raised. Of each kind there is a count and a sum of times, and the
-last 256 events are kept whole.
+bounds; FAILURE is a compile, a call, a bind or a run that raised; FETCH is what came of asking the store that machines share.
+Of each kind there is a count and a sum of times, and the last 256 events are kept whole.
 
-A listener is called on the thread that caused the event, after the fact, and should return soon. One that raises is taken off
-and logged: what watches the work never stops it. Log records go to loggers below ``vyre_driver``, which has a NullHandler.
+A listener is called on the thread that caused the event (of FETCH the one that speaks to the store), and should return soon.
+One that raises is taken off and logged: what watches the work never stops it. Log records go to loggers below ``vyre_driver``,
+which has a NullHandler.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class EventKind(enum.Enum):
     DISPATCH = "dispatch"
     EVICT = "evict"
     FAILURE = "failure"
+    FETCH = "fetch"
 
 
 _REPORTED = "_is_reported"  # the attribute of an error that was already reported, on its way through several layers

@@ -78,6 +78,17 @@ def labels_of(driver: Driver) -> dict[str, str]:
     return {"device": device.name, "uuid": device.device_uuid.hex(), "number": str(driver.number)}
 
 
+def _add_store(text: MetricsText, store: Mapping[str, Any] | None) -> None:
+    """Add what a driver's report says of the store that machines share, if there is one."""
+    if store is None:
+        return
+    text.gauge("cache_remote_usable", "Whether the store that machines share is asked now.", int(store["usable"]))
+    text.counter("cache_remote_seconds", "Seconds in which that store was asked, by this process.", store["seconds"])
+    for direction in ("read", "written"):
+        about = "Bytes of entries that came from that store, and went there, by this process."
+        text.counter("cache_remote_bytes", about, store[f"bytes_{direction}"], direction=direction)
+
+
 def _add_driver(text: MetricsText, driver: Driver) -> None:
     report = driver.report()
     text.gauge(
@@ -101,6 +112,7 @@ def _add_driver(text: MetricsText, driver: Driver) -> None:
     cache: Any = report["cache"]
     for what, count in cache["counts"].items():
         text.counter("cache", "What the pipeline cache did, and the errors it ignored, by its own names.", count, what=what)
+    _add_store(text, cache.get("remote"))
     layer: Any = report["layer"]
     for hook in layer["hooks"]:
         text.gauge("layer_hook", "Hooks of the Vulkan layer that are active; always 1.", 1, hook=hook)

@@ -10,7 +10,7 @@ from interruption_world import Stage, World, check
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.autotune.store import file as autotune_file
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.cache.flight import SingleFlight, _FlightLock
+from vyre_driver.cache.flight import FlightLock, SingleFlight
 from vyre_driver.cache.marker import MARKS, CrashMarkers
 from vyre_driver.cache.memory import MAX_MEMORY_BYTES, MemoryEntries
 from vyre_driver.identity import PipelineCacheKey
@@ -39,7 +39,7 @@ def elsewhere(call: Callable[[], object]) -> object:
 
 def has_at_once(cache: DiskPipelineCache, which: str) -> bool:
     """Whether who comes next has a flight's lock, among the threads and, by its file, among processes."""
-    lock = _FlightLock(cache, KEY, which)
+    lock = FlightLock(cache, KEY, which)
     is_taken = lock.take()
     lock.release()
     return is_taken
@@ -67,7 +67,7 @@ def flown_behind(world: World) -> Iterator[Stage]:
     """Wait for what another compiles, and compile it as well where that takes too long."""
     cache = DiskPipelineCache(world.new_folder())
     flights = SingleFlight(cache, DEVICE)
-    other = _FlightLock(cache, KEY, "first")
+    other = FlightLock(cache, KEY, "first")
     check(other.take())
 
     def act() -> None:

@@ -1,0 +1,62 @@
+"""Questions to a store, as the tests ask them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache import DiskPipelineCache
+from vyre_driver.remote.addresses import open_store
+from vyre_driver.remote.breaker import Breaker
+from vyre_driver.remote.worker import StoreWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+WAITS_S = 20.0
+
+
+class Asked:
+    """One question, with the values that came, or why none did."""
+
+    def __init__(self, *names: str, is_refused: bool | None = None) -> None:
+        self.names = names
+        self.is_refused = is_refused
+        self.values: Sequence[bytes | None] = ()
+        self.outcome = ""
+        self._ended = threading.Event()
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def answered(self, values: Sequence[bytes | None]) -> bool | None:
+        self.values, self.outcome = values, "answered"
+        self._ended.set()
+        return self.is_refused
+
+    def failed(self, outcome: str) -> None:
+        self.outcome = outcome
+        self._ended.set()
+
+    def end(self) -> str:
+        """Wait for the end, and return what became of it."""
+        assert self._ended.wait(WAITS_S)
+        return self.outcome
+
+
+def worker_of(url: str, root: Path | None, **options: object) -> StoreWorker:
+    """Return a worker for a store, with a breaker whose periods are not spread."""
+    breaker = Breaker(DiskPipelineCache(root), "0123456789abcdef", spread=lambda: 0.0)
+    return StoreWorker(lambda: open_store(url, **options), breaker, address=url, may_write=True)  # type: ignore[arg-type]
+
+
+def ask(worker: StoreWorker, *names: str, is_refused: bool | None = None) -> Asked:
+    """Ask, and return when there is an answer."""
+    asked = Asked(*names, is_refused=is_refused)
+    assert worker.ask(asked)
+    asked.end()
+    return asked

@@ -1,0 +1,226 @@
+"""The thread that speaks to a store: what each failure of a real server comes to, and that nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from asking import WAITS_S, Asked, ask, worker_of
+from faults import Fault
+
+from vyre_driver.remote import link, worker
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES
+from vyre_driver.remote.worker import MOST_FETCHES
+
+if TYPE_CHECKING:
+    from conftest import RunChild
+    from faults import FaultProxy
+    from servers import RedisServer
+
+pytestmark = pytest.mark.redis
+
+VALUE = bytes(range(256)) * 64
+NAME = "vyre:e1:" + "0" * 32 + ":" + "ab" * 32
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+def until(condition: object) -> None:
+    """Wait until a function returns what is true."""
+    end = time.monotonic() + WAITS_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_values_come_in_one_round_trip_and_absent_ones_are_none(redis_server: RedisServer, root: Path) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    one = worker_of(redis_server.url, root)
+    asked = ask(one, "vyre:d1:absent", NAME)
+    assert (asked.outcome, asked.values) == ("answered", [None, VALUE])
+    assert (one.bytes_read, one.is_open(), one.spent_s > 0) == (len(VALUE), False, True)
+
+
+def test_a_server_that_is_down_is_refused_at_once_and_left_alone(redis_server: RedisServer, root: Path) -> None:
+    redis_server.stop()
+    one = worker_of(redis_server.url, root)
+    first, second = ask(one, NAME), ask(one, NAME)
+    assert (first.outcome, second.outcome, one.breaker.reason) == ("failed", "open", "refused")
+
+
+def test_a_server_that_comes_back_is_asked_again_after_a_ping(redis_server: RedisServer, root: Path) -> None:
+    redis_server.stop()
+    one = worker_of(redis_server.url, root)
+    assert ask(one, NAME).outcome == "failed"
+    redis_server.start()
+    now = time.time()
+    one.breaker._clock = lambda: now + 6  # noqa: SLF001 -- the first period is over
+    assert ask(one, NAME).values == [None]
+    assert (one.is_open(), list((root / "remote").iterdir())) == (False, [])
+
+
+def test_a_silent_server_has_no_answer_and_is_left_alone_by_other_processes_too(redis_server: RedisServer, root: Path) -> None:
+    one, other = worker_of(redis_server.url, root), worker_of(redis_server.url, root)
+    with redis_server.frozen():
+        assert ask(one, NAME).outcome == "no_answer"
+    assert (one.breaker.reason, ask(other, NAME).outcome, other.breaker.reason) == ("timed_out", "open", "timed_out")
+
+
+def test_a_server_that_drips_is_cut_off_by_the_watchdog(
+    redis_server: RedisServer, proxy: FaultProxy, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "WHOLE_S", 0.1)
+    monkeypatch.setattr(worker, "MAX_VALUE_BYTES", 1 << 19)
+    redis_server.do("SET", NAME, VALUE)
+    proxy.fault = Fault(after=10, drip_s=0.02)
+    one = worker_of(proxy.url, root)
+    assert [ask(one, NAME).outcome for _ in range(4)] == ["failed", "failed", "failed", "open"]
+    assert one.breaker.reason == "late"
+
+
+def test_an_answer_that_is_cut_off_fails_and_the_third_in_a_minute_opens_the_breaker(
+    redis_server: RedisServer, proxy: FaultProxy, root: Path
+) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    proxy.fault = Fault(after=100, cut=True)
+    one = worker_of(proxy.url, root)
+    assert [ask(one, NAME).outcome for _ in range(4)] == ["failed", "failed", "failed", "open"]
+    assert (one.breaker.reason, proxy.connections) == ("cut", 3)
+
+
+def test_of_a_huge_value_no_more_than_the_limit_comes(redis_server: RedisServer, root: Path) -> None:
+    redis_server.do("SETRANGE", NAME, (100 << 20) - 1, b"\1")
+    asked = ask(worker_of(redis_server.url, root), NAME)
+    assert [len(value or b"") for value in asked.values] == [MAX_VALUE_BYTES + 1]
+
+
+def test_a_wrong_password_leaves_it_alone_for_five_minutes(
+    redis_server: RedisServer, root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("reader:wrong\n", "utf-8")
+    secret.chmod(0o600)
+    redis_server.do("ACL", "SETUSER", "reader", "on", ">right", "~vyre:*", "+getrange", "+ping")
+    one = worker_of(redis_server.url, root, secret_file=secret)
+    assert [ask(one, NAME).outcome for _ in range(2)] == ["failed", "open"]
+    assert one.breaker.reason == "denied"
+    assert [message for message in caplog.messages if "VYRE_CACHE_REMOTE_SECRET_FILE" in message] == [
+        f"the shared cache is left alone for 300 s: denied. Fix: {DENIED}."
+    ]
+    secret.write_text("reader:right\n", "utf-8")
+    assert ask(worker_of(redis_server.url, tmp_path / "elsewhere", secret_file=secret), NAME).values == [None]
+
+
+DENIED = "check the user and password of VYRE_CACHE_REMOTE_SECRET_FILE, and what that user may do"
+
+
+def sent(one: worker.StoreWorker, name: str, data: bytes) -> str:
+    """Have a value sent, and return under what that was counted."""
+    outcomes: list[str] = []
+    one.uploads._spread = lambda: 0.0  # noqa: SLF001 -- at once
+    assert one.uploads.add(name, data, outcomes.append)
+    one.wake()
+    until(lambda: outcomes)
+    return outcomes[0]
+
+
+def test_what_is_sent_is_kept_for_thirty_days_and_what_is_there_already_stays(redis_server: RedisServer, root: Path) -> None:
+    one = worker_of(redis_server.url, root)
+    assert [sent(one, NAME, VALUE), sent(one, NAME, b"another's")] == ["remote_put", "remote_put_known"]
+    assert (redis_server.do("GET", NAME), one.bytes_written) == (VALUE, len(VALUE))
+    assert 30 * 86_400 - 60 < redis_server.do("TTL", NAME) <= 30 * 86_400
+
+
+def test_without_the_right_to_write_it_is_only_read(redis_server: RedisServer, root: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("reader:right\n", "utf-8")
+    secret.chmod(0o600)
+    redis_server.do("ACL", "SETUSER", "reader", "on", ">right", "~vyre:*", "+getrange", "+ping")
+    one = worker_of(redis_server.url, root, secret_file=secret)
+    assert (sent(one, NAME, VALUE), one.may_write) == ("remote_put_failed", False)
+    assert (ask(one, NAME).values, one.is_open()) == ([None], False)
+
+
+def test_a_full_server_is_read_and_gets_nothing_for_five_minutes(redis_server: RedisServer, root: Path) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    redis_server.do("CONFIG", "SET", "maxmemory", "1")
+    one = worker_of(redis_server.url, root)
+    assert sent(one, "vyre:e1:other", VALUE) == "remote_full"
+    assert (ask(one, NAME).values, one.is_open()) == ([VALUE], False)
+    assert one.uploads.add("vyre:e1:third", VALUE, lambda _what: None)
+    assert 299 < (one.uploads.next_due() or 0) <= 300
+
+
+def test_at_most_64_questions_wait_and_a_caller_never_does(redis_server: RedisServer, root: Path) -> None:
+    one = worker_of(redis_server.url, root)
+    busy = threading.Event()
+    first = Asked(NAME)
+    first.answered = lambda _values: busy.wait(WAITS_S) and None  # type: ignore[method-assign]
+    assert one.ask(first)
+    until(lambda: not one._questions)  # noqa: SLF001
+    assert [one.ask(Asked(NAME)) for _ in range(MOST_FETCHES + 1)] == [True] * MOST_FETCHES + [False]
+    busy.set()
+
+
+def clients(redis_server: RedisServer) -> set[str]:
+    """Return the ids of those that are connected, but for the administrator who asks."""
+    with redis_server.client() as client:
+        return {one["id"] for one in client.client_list() if one["cmd"] != "client|list"}
+
+
+def test_the_connection_is_given_back_when_it_is_idle(
+    redis_server: RedisServer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "IDLE_S", 0.05)
+    one = worker_of(redis_server.url, root)
+    before = clients(redis_server)
+    assert ask(one, NAME).values == [None]
+    (ours,) = clients(redis_server) - before
+    until(lambda: ours not in clients(redis_server))
+    assert ask(one, NAME).values == [None]
+
+
+def test_a_forked_child_asks_over_a_connection_of_its_own(redis_server: RedisServer, root: Path) -> None:
+    one = worker_of(redis_server.url, root)
+    assert ask(one, NAME).values == [None]
+    child = os.fork()
+    if not child:
+        os._exit(int(one._serving.locked() or ask(one, NAME).values != [None]))  # noqa: SLF001
+    assert os.waitpid(child, 0)[1] == 0
+    redis_server.do("SET", NAME, VALUE)
+    assert ask(one, NAME).values == [VALUE]
+
+
+LEAVING = """
+import sys
+from asking import ask, worker_of
+one = worker_of(sys.argv[1], None)
+print(len(ask(one, sys.argv[2]).values[0]))
+one.uploads.add("vyre:e1:left", b"behind", print)
+one.wake()
+print("ends", flush=True)
+"""
+HERE = {"PYTHONPATH": str(Path(__file__).parent)}
+
+
+def test_a_process_that_ends_sends_what_it_has_first(redis_server: RedisServer, run_python: RunChild) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    done = run_python("-c", LEAVING, redis_server.url, NAME, env=HERE)
+    assert (done.stdout, done.stderr) == ("16384\nends\nremote_put\n", "")
+    assert redis_server.do("GET", "vyre:e1:left") == b"behind"
+
+
+def test_a_process_that_ends_goes_on_to_end_where_the_server_says_nothing_more(
+    redis_server: RedisServer, proxy: FaultProxy, run_python: RunChild
+) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    proxy.fault = Fault(after=len("$16384\r\n\r\n") + len(VALUE), drip_s=0.2)
+    done = run_python("-c", LEAVING, proxy.url, NAME, env=HERE)
+    assert (done.status, done.stdout, done.stderr) == (0, "16384\nends\n", "")

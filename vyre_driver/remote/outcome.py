@@ -1,0 +1,41 @@
+"""One question to a store, and what came of it: asked by one thread, answered by the background thread, waited for by any."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from vyre_driver.process._lock import Condition
+
+if TYPE_CHECKING:
+    from vyre_driver.identity.keys import PipelineCacheKey
+
+
+class Fetch:
+    """A key that is looked for. ``code`` is our SPIR-V of it, which an entry must have; it is let go with the answer."""
+
+    def __init__(self, key: PipelineCacheKey, code: bytes) -> None:
+        """Begin without an answer."""
+        self.key, self.code = key, code
+        self.began = time.monotonic()
+        self._changed = Condition()  # which Ctrl-C does not leave taken
+        self.outcome = ""
+        """``hit``, ``miss``, ``elsewhere`` (another process asks), ``refused_VERDICT``, or why not asked; empty at first."""
+        self.signer = ""
+        self.is_given_up = False
+        """Whether who waited has gone on without it."""
+
+    def finish(self, outcome: str, signer: str = "") -> None:
+        """Give the answer, once, to all who wait."""
+        with self._changed:
+            self.outcome, self.signer, self.code = outcome, signer, b""
+            self._changed.notify_all()
+
+    def wait(self, patience_s: float) -> str:
+        """Return the outcome; empty if there is none in so many seconds, and it is given up then."""
+        until = time.monotonic() + patience_s
+        with self._changed:
+            while not self.outcome and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            self.is_given_up = not self.outcome
+            return self.outcome

@@ -1,0 +1,213 @@
+"""One driver's view of the store that machines share: what is asked there, taken from there, and sent there.
+
+Asked only after a local miss, and only by the background thread (worker.py). What is taken has to be signed by somebody who is
+trusted, to be of this key and device, and to have our own SPIR-V byte for byte: the blob alone is left to trust. Only what this
+process's driver compiled is signed and sent; what was imported never is, for whoever signs it again vouches for it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+from vyre_driver.cache.admission import admit
+from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict, decode_entry
+from vyre_driver.cache.flight import FlightLock
+from vyre_driver.identity.keys import device_fields
+from vyre_driver.identity.manifest import encode_manifest
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES, opened, opened_tombstone, sealed_entry, signed_tombstone
+from vyre_driver.remote.names import device_name, entry_name, tombstone_name
+from vyre_driver.remote.outcome import Fetch
+from vyre_driver.telemetry.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.remote.trust import Signer, Trust
+    from vyre_driver.remote.worker import StoreWorker
+    from vyre_driver.telemetry.events import Events
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+_MOST_REMEMBERED = 4096
+_LOOK_S = 0.002
+SEAT = "remote"  # beside those of flight.py, which compile
+
+
+class RemoteTier:
+    """What ``FirstPipelines`` asks, on behalf of one cache and device. May be used from several threads."""
+
+    def __init__(  # noqa: PLR0913 -- what the parts of a driver are, by keyword
+        self,
+        worker: StoreWorker,
+        *,
+        cache: DiskPipelineCache,
+        device: PhysicalDevice,
+        events: Events,
+        trust: Trust,
+        signer: Signer | None,
+    ) -> None:
+        """Ask nothing yet."""
+        self.worker = worker
+        self._cache, self._events = cache, events
+        self._trust, self._signer = trust, signer
+        self._device = device_name(device_fields(device))
+        self._ids = DeviceIds.of_manifest(encode_manifest(device_fields(device)))
+        self._asked: dict[bytes, Fetch] = {}
+        cache.tell_uses(self.used)
+
+    def ask(self, key: PipelineCacheKey, code: bytes) -> None:
+        """Have a key looked for that has our SPIR-V ``code``, unless that is being done, or was in vain half a minute ago."""
+        worker, name = self.worker, entry_name(self._device, key.digest)
+        asked = self._asked.get(key.digest)
+        if not self._trust or (asked is not None and not asked.outcome) or name in worker.absent or worker.is_open():
+            return
+        fetch = self._asked[key.digest] = Fetch(key, code)
+        if len(self._asked) > _MOST_REMEMBERED:
+            self._asked.pop(next(iter(self._asked)), None)
+        if not worker.ask(_Question(self, fetch, (tombstone_name(self._device, key.digest), name))):
+            self._asked.pop(key.digest, None)
+            self._cache.note("remote_shed")
+
+    def wait(self, key: PipelineCacheKey, patience_s: float) -> bool:
+        """Wait for the answer about a key for so many seconds at most; returns whether its entry has been taken.
+
+        Where another process of this machine asks, it is waited for instead.
+        """
+        fetch = self._asked.get(key.digest)
+        if fetch is None:
+            return False
+        until = time.monotonic() + patience_s
+        outcome = fetch.wait(patience_s)
+        if outcome == "elsewhere":
+            seat = self.seat(key)
+            while not (is_free := seat.take()) and time.monotonic() < until:
+                time.sleep(_LOOK_S)
+            if is_free:
+                seat.release()
+            return is_free  # what the other has found is in the cache, or it has found nothing
+        return outcome == "hit"
+
+    def origin(self, key: PipelineCacheKey) -> str:
+        """Return in words where the entry of a key was taken from; empty if it was not taken from the store by this driver."""
+        fetch = self._asked.get(key.digest)
+        is_ours = fetch is not None and fetch.outcome == "hit"
+        return f"taken from the store, signed by {fetch.signer}" if fetch is not None and is_ours else ""
+
+    def compiled(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> None:
+        """Have others get what this process's driver has just compiled."""
+        if self._signer is None or not self.worker.may_write:
+            return
+        data = sealed_entry(key.digest, PipelineEntry(key.manifest, code, blob), self._signer)
+        if len(data) > MAX_VALUE_BYTES:  # which nobody would take
+            self._cache.note("remote_put_shed")
+        else:
+            self._send(entry_name(self._device, key.digest), data)
+
+    def bury(self, key_digest: bytes, blob_digest: bytes) -> None:
+        """Have others never take a blob on which the driver has died here twice."""
+        if self._signer is not None and self.worker.may_write:
+            data = signed_tombstone(key_digest, blob_digest, self._signer)
+            self._send(tombstone_name(self._device, key_digest), data)
+
+    def used(self, key_digest: bytes) -> None:
+        """Have the store told, when it is next spoken to, that an entry which is here too is in use."""
+        self.worker.uploads.touch(entry_name(self._device, key_digest))
+
+    def facts(self) -> dict[str, object]:
+        """Return the state of the store for this process, as plain data."""
+        worker = self.worker
+        return {
+            "address": worker.address,
+            "usable": not worker.is_open(),
+            "reason": worker.breaker.reason,
+            "may_write": self._signer is not None and worker.may_write,
+            "seconds": worker.spent_s,
+            "bytes_read": worker.bytes_read,
+            "bytes_written": worker.bytes_written,
+        }
+
+    def _send(self, name: str, data: bytes) -> None:
+        if self.worker.uploads.add(name, data, self._cache.note):
+            self.worker.wake()
+        else:
+            self._cache.note("remote_put_shed")
+
+    def answer(self, fetch: Fetch, name: str, values: Sequence[bytes | None]) -> bool | None:
+        """Take an entry if it may be, and tell who waits; returns whether it was refused, None where there is none."""
+        tombstone, data = values
+        outcome, signer = ("miss", "") if data is None else self._take(fetch, tombstone, data)
+        if outcome != "hit":
+            self.worker.absent.add(name)
+        self._finish(fetch, outcome, signer)
+        return None if data is None else outcome != "hit"
+
+    def fail(self, fetch: Fetch, outcome: str) -> None:
+        """Tell who waits to go on without."""
+        if outcome == "open":
+            fetch.finish(outcome)
+        else:
+            self._finish(fetch, outcome)
+
+    def seat(self, key: PipelineCacheKey) -> FlightLock:
+        """Return the lock that the one process of this machine holds which asks for a key."""
+        return FlightLock(self._cache, key, SEAT)
+
+    def has_blob(self, key: PipelineCacheKey) -> bool:
+        """Whether the entry of a key is here by now, compiled code and all."""
+        entry = self._cache.get_uncounted(key).entry
+        return entry is not None and bool(entry.native)
+
+    def _finish(self, fetch: Fetch, outcome: str, signer: str = "") -> None:
+        """Count and report what came of a question, then tell who waits."""
+        self._cache.note("remote_late" if outcome == "hit" and fetch.is_given_up else f"remote_{outcome}")
+        duration_ns = round((time.monotonic() - fetch.began) * 1e9)
+        fetch.finish(outcome, signer)
+        detail = f"hit, signed by {signer}" if signer else outcome
+        self._events.emit(EventKind.FETCH, duration_ns, fetch.key.hex, detail=detail)
+
+    def _take(self, fetch: Fetch, tombstone: bytes | None, data: bytes) -> tuple[str, str]:
+        """Judge what a store had under a name; returns the outcome, and who signed it if it was taken."""
+        digest = fetch.key.digest
+        verdict, encoded, signer = opened(data, self._trust)
+        if encoded is None:
+            return f"refused_{verdict.counted}", ""
+        if tombstone is not None and self._is_deadly(digest, tombstone, encoded):
+            return "refused_deadly", ""
+        found = admit(self._cache, digest, encoded, hmac_key=None, devices={self._ids}, spirv=fetch.code, over_code=True)
+        if found in {"imported", "known"}:
+            return "hit", signer
+        return f"refused_{found.counted if isinstance(found, Verdict) else found}", ""
+
+    def _is_deadly(self, digest: bytes, tombstone: bytes, encoded: bytes) -> bool:
+        """Whether somebody who is trusted says that this entry's blob kills the driver."""
+        blob_digest = opened_tombstone(digest, tombstone, self._trust)[1]
+        entry = decode_entry(digest, encoded)[1]
+        return entry is not None and blob_digest == blake3(entry.native).digest()
+
+
+class _Question:
+    """A question of a tier, as the worker asks it: within its block no other process of the machine asks for the same."""
+
+    def __init__(self, tier: RemoteTier, fetch: Fetch, names: Sequence[str]) -> None:
+        self.names = names
+        self._tier, self._fetch = tier, fetch
+        self._seat = tier.seat(fetch.key)
+
+    def __enter__(self) -> bool:
+        is_ours = self._seat.take() and not self._tier.has_blob(self._fetch.key)
+        if not is_ours:
+            self._fetch.finish("elsewhere")
+        return is_ours
+
+    def __exit__(self, *raised: object) -> None:
+        self._seat.release()
+
+    def answered(self, values: Sequence[bytes | None]) -> bool | None:
+        return self._tier.answer(self._fetch, self.names[-1], values)
+
+    def failed(self, outcome: str) -> None:
+        self._tier.fail(self._fetch, outcome)

@@ -1,0 +1,249 @@
+"""The background thread that speaks to one store for this process: nothing that a caller does waits for the network here.
+
+It is a daemon: a process that ends waits for what it still has to send, for 1 s at most, and for nothing else. A forked child
+has neither thread nor connection, and makes its own when it first asks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from vyre_driver.process.threads import start_all
+from vyre_driver.remote.absent import AbsentNames
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES
+from vyre_driver.remote.link import Link
+from vyre_driver.remote.store import StoreFailure
+from vyre_driver.remote.uploads import Uploads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vyre_driver.remote.breaker import Breaker
+    from vyre_driver.remote.store import Store
+    from vyre_driver.remote.uploads import Upload
+
+_LOG = logging.getLogger("vyre_driver.remote")
+_Answer = TypeVar("_Answer")
+MOST_FETCHES = 64
+KEEP_S = 30 * 24 * 3600
+IDLE_S = 10.0
+LEAVING_S = 1.0
+_AGAIN_S = 5.0  # when what could not be sent is tried again
+_workers: list[StoreWorker] = []
+
+
+class Question(Protocol):
+    """Values that somebody wants, and what is to happen with the answer, on the background thread.
+
+    A context manager within which it is asked; it gives whether it has to be.
+    """
+
+    names: Sequence[str]
+
+    def __enter__(self) -> bool:
+        """Begin; returns whether it is still to be asked."""
+
+    def __exit__(self, *raised: object) -> None:
+        """End."""
+
+    def answered(self, values: Sequence[bytes | None]) -> bool | None:
+        """Use the values; returns whether they were refused, None where there were none to judge."""
+
+    def failed(self, outcome: str) -> None:
+        """Go on without: ``open``, ``no_answer`` or ``failed``."""
+
+
+class StoreWorker:
+    """One store, its breaker, and what is to be asked of it. All but what begins with ``_`` may be called by any thread."""
+
+    def __init__(self, open_store: Callable[[], Store], breaker: Breaker, *, address: str, may_write: bool) -> None:
+        """Start no thread yet; ``open_store`` is called by it, and raises a VyreError where this process can never ask.
+
+        ``address`` is what the store is called in messages, without secrets.
+        """
+        self._open_store, self.breaker, self.address = open_store, breaker, address
+        self.may_write = may_write
+        self.bytes_read = self.bytes_written = 0
+        self.spent_s = 0.0
+        self.is_unusable = False
+        """Whether this process cannot ask the store whatever its state, for want of a package or a valid setting."""
+        self.begin()
+        if not _workers:
+            atexit.register(_leave)
+        _workers.append(self)
+
+    def begin(self) -> None:
+        """Have neither thread nor connection nor anything to ask, as at first; in a forked child too."""
+        self.absent, self.uploads = AbsentNames(), Uploads()
+        self._questions: deque[Question] = deque()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        self._serving = threading.Lock()  # held by the thread
+        self._link = Link(self._open_store)
+
+    def is_open(self) -> bool:
+        """Whether the store is to be left alone."""
+        return self.is_unusable or self.breaker.is_open()
+
+    def ask(self, question: Question) -> bool:
+        """Have a question asked; returns whether there was room for it."""
+        if len(self._questions) >= MOST_FETCHES:
+            return False
+        self._questions.append(question)
+        self.wake()
+        return True
+
+    def wake(self) -> None:
+        """Have the thread look at what there is to do, and start it where there is none."""
+        self._wakes.put(None)
+        if not self._serving.locked():
+            start_all([threading.Thread(target=self._serve, name="vyre_driver store", daemon=True)])
+
+    def leave(self, within_s: float) -> None:
+        """Send what waits to be sent, for so many seconds at most."""
+        self.uploads.is_hurried = True
+        if self._serving.locked() and self.uploads.next_due() is not None:
+            self._wakes.put(None)
+            with suppress(Empty):
+                self._ended.get(timeout=within_s)
+
+    def _serve(self) -> None:
+        """Serve for as long as the process lives; where another thread serves already, do nothing."""
+        serving, wakes = self._serving, self._wakes
+        if not serving.acquire(blocking=False):
+            return
+        self._prepare()
+        idle_since = time.monotonic()
+        while True:
+            try:
+                if self._serve_one():
+                    idle_since = time.monotonic()
+                    continue
+            except Exception:  # noqa: BLE001 -- one answer that cannot be used must not end all others
+                _LOG.exception("a shared cache's answer could not be used")
+                continue
+            due_s = self.uploads.next_due()
+            if self.uploads.is_hurried and due_s is None:
+                self._ended.put(None)
+            idle_s = IDLE_S - (time.monotonic() - idle_since)
+            if idle_s <= 0:
+                self._link.close()
+            else:
+                due_s = idle_s if due_s is None else min(idle_s, due_s)
+            with suppress(Empty):
+                wakes.get(timeout=due_s)
+
+    def _prepare(self) -> None:
+        """Import what reaches the store, now: Python imports little while it ends, when there may be something to send."""
+        try:
+            self._link.open()
+        except Exception as error:  # noqa: BLE001 -- a package may raise anything
+            self.is_unusable = True
+            _LOG.warning("the shared cache is not used by this process: %s", error)
+
+    def _serve_one(self) -> bool:
+        """Do the next thing; returns whether there was one."""
+        if self._questions:
+            self._fetch(self._questions.popleft())
+            return True
+        upload = self.uploads.take()
+        if upload is not None:
+            self._put(upload)
+            return True
+        return self._touch()
+
+    def _fetch(self, question: Question) -> None:
+        outcome = "open" if self.is_open() else "failed"
+        try:
+            with question as is_wanted:
+                if is_wanted and outcome != "open":
+                    values = self._do(lambda store: store.fetch(question.names, MAX_VALUE_BYTES), MAX_VALUE_BYTES)
+                    self.bytes_read += sum(len(value) for value in values if value)
+                    was_refused = question.answered(values)
+                    outcome = ""
+                    if was_refused is not None:
+                        self.breaker.judged(is_refused=was_refused)
+                elif not is_wanted:
+                    outcome = ""
+        except StoreFailure as error:
+            outcome = "no_answer" if error.kind == "timed_out" else "failed"
+            self.breaker.failed(error.kind)
+        finally:
+            if outcome:
+                question.failed(outcome)
+
+    def _put(self, upload: Upload) -> None:
+        """Send a value, unless somebody else's is there."""
+        if self.is_open():
+            if self.uploads.is_hurried:
+                upload.note("remote_put_shed")
+            else:
+                self.uploads.put_back(upload, _AGAIN_S)
+            return
+        try:
+            outcome = self._do(lambda store: _put_new(store, upload), len(upload.data))
+            self.bytes_written += len(upload.data) if outcome == "remote_put" else 0
+        except StoreFailure as error:
+            outcome = "remote_put_failed"
+            if error.kind == "denied":
+                self.may_write = False
+                _LOG.warning("the shared cache is only read from now on: %s. Fix: give its user the right to write.", error)
+            elif error.kind == "full":
+                self.uploads.rest()
+                outcome = "remote_full"
+            else:
+                self.breaker.failed(error.kind)
+        upload.note(outcome)
+
+    def _touch(self) -> bool:
+        names = [] if self.is_unusable else self.uploads.take_names()
+        if not names or self.is_open():
+            return False
+        try:
+            self._do(lambda store: store.touch(names, KEEP_S))
+        except StoreFailure as error:
+            if error.kind != "denied":  # who only reads may not say what is used
+                self.breaker.failed(error.kind)
+        return True
+
+    def _do(self, what: Callable[[Store], _Answer], size: int = 0) -> _Answer:
+        """Return what an operation gives; a store that was left alone has to answer a ping first."""
+        began = time.monotonic()
+        try:
+            if self.breaker.begin_trial():
+                self._link.do(lambda store: store.ping())
+            answer = self._link.do(what, size)
+        finally:
+            self.spent_s += time.monotonic() - began
+        self.breaker.answered()
+        return answer
+
+
+def _put_new(store: Store, upload: Upload) -> str:
+    """Store a value and return the name under which that is counted; one that is there is not sent."""
+    if store.fetch([upload.name], 0)[0] is not None:
+        return "remote_put_known"
+    return "remote_put" if store.put_new(upload.name, upload.data, KEEP_S) else "remote_put_known"
+
+
+def _leave() -> None:
+    """Let the workers of this process send what they have, at its end: for 1 s in all."""
+    until = time.monotonic() + LEAVING_S
+    for worker in _workers:
+        worker.leave(max(0.0, until - time.monotonic()))
+
+
+def _forked() -> None:
+    for worker in _workers:
+        worker.begin()
+
+
+os.register_at_fork(after_in_child=_forked)

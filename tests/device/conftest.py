@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from kernels import glsl
+from machines import Machines
+from servers import running_server
 from witnessed import witness_below
 
 from vyre_driver import Driver, Kernel, acquire
@@ -25,6 +27,8 @@ from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from servers import RedisServer
 
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -181,3 +185,17 @@ def children() -> Path:
 def witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which the layer below writes down what pipeline caches are made of."""
     return witness_below(tmp_path / "witness", monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def one_server() -> Iterator[RedisServer]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def machines(
+    one_server: RedisServer, tmp_path: Path, physical_device: PhysicalDevice, monkeypatch: pytest.MonkeyPatch
+) -> Machines:
+    one_server.reset()
+    return Machines(tmp_path, one_server, physical_device, monkeypatch)

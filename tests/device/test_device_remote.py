@@ -6,107 +6,25 @@ data) from taking a blob.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from racing import expect_to_wait
-from servers import running_server
-from witnessed import seen
+from blake3 import blake3
+from machines import X, counts_of, entry_of, events_of, given, remote_counts, use, use_driver
+from racing import USE, race
 
 from vyre_driver import Driver
-from vyre_driver.runtime import pipelines
+from vyre_driver.errors import CacheNotWarm, InvalidSetting
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from servers import RedisServer
-
-    from vyre_driver.runtime.kernel import Trace
-    from vyre_driver.vulkan import PhysicalDevice
+    from conftest import RunChild
+    from machines import Machines
 
 pytestmark = [pytest.mark.device, pytest.mark.redis, pytest.mark.cold_mesa]
-
-X = np.arange(100, dtype=np.float32)
-
-
-@pytest.fixture(scope="session")
-def one_server() -> Iterator[RedisServer]:
-    with running_server() as server:
-        yield server
-
-
-class Machines:
-    """Homes of machines on one device, the keys that they sign with, and the store that they share."""
-
-    def __init__(self, folder: Path, server: RedisServer, device: PhysicalDevice, patch: pytest.MonkeyPatch) -> None:
-        self.folder, self.server, self._device, self._patch = folder, server, device, patch
-        self._trusted: list[str] = []
-        patch.setenv("VYRE_CACHE_REMOTE", server.url)
-        patch.setenv("VYRE_CACHE_TRUST_FILE", str(folder / "trusted"))
-        patch.setattr(pipelines, "LEAST_COMPILE_S", 0.0)
-        (folder / "trusted").touch()
-
-    def be(self, name: str, *, signs: bool = False, is_trusted: bool = True) -> Path:
-        """Go to a machine, which others trust if it signs; returns the root of its cache."""
-        root = self.folder / name
-        if not root.exists():
-            expect_to_wait(root, self._device)
-        self._patch.setenv("VYRE_CACHE_DIR", str(root))
-        self._patch.delenv("VYRE_CACHE_SIGN_KEY_FILE", raising=False)
-        if signs:
-            from vyre_driver.remote.trust import make_key, trust_line
-
-            key = self.folder / f"{name}.key"
-            if not key.exists():
-                line = trust_line(name, make_key(key))
-                if is_trusted:
-                    self._trusted.append(line)
-                    (self.folder / "trusted").write_text("\n".join(self._trusted), "utf-8")
-            self._patch.setenv("VYRE_CACHE_SIGN_KEY_FILE", str(key))
-        return root
-
-    def names(self, kind: str = "e1") -> list[str]:
-        return sorted(name.decode() for name in self.server.do("KEYS", f"vyre:{kind}:*"))
-
-
-@pytest.fixture
-def machines(
-    one_server: RedisServer, tmp_path: Path, physical_device: PhysicalDevice, monkeypatch: pytest.MonkeyPatch
-) -> Machines:
-    one_server.reset()
-    return Machines(tmp_path, one_server, physical_device, monkeypatch)
-
-
-def use() -> tuple[Trace, dict[str, int]]:
-    """Use a kernel with a new driver, and send what there is to be sent; returns its trace and what the cache counted."""
-    with Driver() as driver:
-        trace = use_driver(driver)
-        remote = driver.context.first_pipelines.remote
-        if remote is not None:
-            remote.worker.leave(10.0)
-            remote.worker.uploads.is_hurried = False
-            remote.worker.absent._since.clear()  # noqa: SLF001 -- the next use is another process's
-        counts = driver.cache.stats()["counts"]
-    assert isinstance(counts, dict)
-    return trace, counts
-
-
-def use_driver(driver: Driver) -> Trace:
-    kernel = driver.compile(shipped_module("saxpy"))
-    assert np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X)
-    return kernel.trace
-
-
-def given(witness: Path) -> list[int]:
-    """How many bytes of initial data each pipeline cache got, since the last call."""
-    return [len(data) for data in seen(witness)] if witness.exists() else []
-
-
-def remote_counts(counts: dict[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if name.startswith("remote_")}
 
 
 def test_what_one_machine_has_compiled_the_other_takes(machines: Machines, witness: Path) -> None:
@@ -148,33 +66,219 @@ def test_an_entry_with_other_spirv_is_refused(machines: Machines, witness: Path)
     machines.be("builder", signs=True)
     use()
     (name,) = machines.names()
-    root = machines.be("forger", signs=True)
+    machines.be("forger", signs=True)
     with Driver() as driver:
         remote = driver.context.first_pipelines.remote
         assert remote is not None
-        (stored,) = DriverEntries(machines.folder / "builder").entries()
-        key, entry = stored
+        key, entry = entry_of(machines.folder / "builder")
         machines.server.do("DEL", name)
         remote.compiled(key, entry.spirv[:-4] + b"\0\0\1\0", entry.native)
         remote.worker.leave(10.0)
-    assert (root.exists(), machines.names()) == (True, [name])
+    assert machines.names() == [name]
     machines.be("reader")
     trace, counts = use()
     assert (trace.reason, remote_counts(counts)) == ("no entry", {"remote_refused_foreign_code": 1})
     assert given(witness) == [0, 0]
 
 
-class DriverEntries:
-    """The entries of a root, with their keys."""
+def test_a_blob_that_has_killed_one_machine_twice_is_never_given_to_the_drivers_of_others(
+    machines: Machines, witness: Path, run_python: RunChild
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("victim", signs=True)
+    assert [run_python("-c", USE, env={"WITNESS_KILLS": "1"}).status for _ in range(2)] == [-9, -9]
+    use()
+    assert given(witness) == [0, 1032, 1032, 0]
+    machines.be("reader")
+    trace, counts = use()
+    assert (trace.reason, remote_counts(counts)) == ("no entry", {"remote_refused_deadly": 1})
+    assert (len(machines.names("d1")), given(witness)) == (1, [0])
 
-    def __init__(self, root: Path) -> None:
-        from vyre_driver.cache import DiskPipelineCache
 
-        self._cache = DiskPipelineCache(root)
+def test_a_strangers_tombstone_keeps_nobody_from_anything(machines: Machines, witness: Path) -> None:
 
-    def entries(self) -> Iterator[tuple[Any, Any]]:
-        from vyre_driver.identity import PipelineCacheKey
+    machines.be("builder", signs=True)
+    use()
+    machines.be("stranger", signs=True, is_trusted=False)
+    with Driver() as driver:
+        remote = driver.context.first_pipelines.remote
+        assert remote is not None
+        key, entry = entry_of(machines.folder / "builder")
+        remote.bury(key.digest, blake3(entry.native).digest())
+        remote.worker.leave(10.0)
+    assert len(machines.names("d1")) == 1
+    machines.be("reader")
+    assert (remote_counts(use()[1]), given(witness)) == ({"remote_hit": 1}, [0, 1032])
 
-        for one in self._cache.entries():
-            key = PipelineCacheKey.from_manifest(one.manifest)
-            yield key, self._cache.peek(key).entry
+
+@pytest.mark.usefixtures("witness")
+def test_where_nothing_may_be_compiled_compile_waits_for_the_store(machines: Machines) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("reader")
+    with Driver() as driver:
+        driver.assert_warm()
+        kernel = driver.compile(shipped_module("saxpy"))
+        assert kernel.trace.reason == "no entry; taken from the store, signed by builder"
+    machines.server.reset()
+    machines.be("another")
+    with Driver() as driver:
+        driver.assert_warm()
+        driver.context.first_pipelines.remote.worker.absent._since.clear()  # type: ignore[union-attr]  # noqa: SLF001
+        with pytest.raises(CacheNotWarm, match="would have to be compiled: no entry"):
+            use_driver(driver)
+
+
+def test_a_server_that_says_nothing_is_waited_for_once_a_machine(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    machines.be("reader")
+    with machines.server.frozen():
+        first, second = use()[1], use()[1]
+    assert (remote_counts(first), remote_counts(second)) == ({"remote_no_answer": 1, "remote_open": 1}, {})
+    assert given(witness) == [0, 1032]
+
+
+def test_a_server_that_is_down_costs_a_machine_one_refused_connection(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    machines.be("reader")
+    machines.server.stop()
+    first, second = use()[1], use()[1]
+    assert (remote_counts(first), remote_counts(second)) == ({"remote_failed": 1, "remote_open": 1}, {})
+    assert given(witness) == [0, 1032]
+
+
+def test_what_comes_after_patience_has_ended_is_stored_all_the_same(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    root = machines.be("reader")
+    for pace in (root / "flight").iterdir():
+        pace.write_bytes(b"1")  # compiling is expected to take microseconds
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_TIMEOUT", "10")
+    with Driver() as driver:
+        with machines.server.frozen():
+            assert use_driver(driver).reason == "no entry"
+        fetched = [event.detail for event in events_of(driver, EventKind.FETCH, 1)]
+        assert (fetched, remote_counts(counts_of(driver))) == (["hit, signed by builder"], {"remote_late": 1})
+    assert given(witness) == [0, 0]
+
+
+def test_one_of_the_processes_of_a_machine_asks_and_the_others_take_what_it_gets(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("reader")
+    machines.server.do("CONFIG", "RESETSTAT")
+    assert race(4) == ["True\n"] * 4
+    stats = machines.server.do("INFO", "commandstats")
+    assert (given(witness), stats["cmdstat_getrange"]["calls"]) == ([0, *[1032] * 4], 2)
+
+
+def test_without_a_right_to_write_in_the_root_what_is_taken_lives_in_memory(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("reader")
+    monkeypatch.setenv("VYRE_CACHE_READONLY", "1")
+    assert (use()[0].reason, given(witness)) == ("no entry; taken from the store, signed by builder", [0, 1032])
+    monkeypatch.delenv("VYRE_CACHE_READONLY")
+    monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
+    assert (use()[0].reason, given(witness)) == ("no entry (memory only); taken from the store, signed by builder", [1032])
+
+
+def test_a_damaged_entry_is_refused_and_stays_for_its_owner(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    use()
+    (name,) = machines.names()
+    machines.server.do("SETRANGE", name, 400, b"\xff\xff")
+    machines.be("reader")
+    assert (remote_counts(use()[1]), machines.names()) == ({"remote_refused_corrupt": 1}, [name])
+    assert given(witness) == [0, 0]
+
+
+def test_the_entry_of_another_key_is_refused_under_this_name(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    use()
+    (name,) = machines.names()
+    with Driver() as driver:
+        driver.compile(shipped_module("fill_words"))(X.view("u4"), push_constants={"value": 1, "count": 100})
+        driver.context.first_pipelines.remote.worker.leave(10.0)  # type: ignore[union-attr]
+    (other,) = {*machines.names()} - {name}
+    machines.server.do("COPY", other, name, "REPLACE")
+    given(witness)
+    machines.be("reader")
+    assert (remote_counts(use()[1]), given(witness)) == ({"remote_refused_foreign_key": 1}, [0])
+
+
+def test_the_report_and_the_metrics_tell_of_the_store(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    with Driver() as driver:
+        use_driver(driver)
+        driver.context.first_pipelines.remote.worker.leave(10.0)  # type: ignore[union-attr]
+        told = driver.report()["cache"]["remote"]  # type: ignore[index]
+        metrics = [line for line in driver.metrics().splitlines() if line.startswith("vyre_driver_cache_remote_")]
+    size = machines.server.do("STRLEN", machines.names()[0])
+    assert told.pop("seconds") > 0
+    assert told == {
+        "address": machines.server.url,
+        "usable": True,
+        "reason": "",
+        "may_write": True,
+        "bytes_read": 0,
+        "bytes_written": size,
+    }
+    assert [line.partition("{")[0] for line in metrics] == [
+        "vyre_driver_cache_remote_usable",
+        "vyre_driver_cache_remote_seconds_total",
+        "vyre_driver_cache_remote_bytes_total",
+        "vyre_driver_cache_remote_bytes_total",
+    ]
+    assert metrics[-1].endswith(f'direction="written"}} {size}')
+    assert given(witness) == [0]
+
+
+def test_a_process_without_a_store_has_nothing_of_it(run_python: RunChild) -> None:
+    ours = "('vyre_driver.remote', 'redis', 'cryptography')"
+    done = run_python("-c", f"{USE}\nprint(sorted(one for one in sys.modules if one.startswith({ours})))")
+    assert (done.stdout, done.stderr) == ("ready\nTrue\n[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("VYRE_CACHE_REMOTE", "redis://user:secret@host", "redis://host has a user or a password in it"),
+        ("VYRE_CACHE_REMOTE", "ftp://host", "ftp: is no kind of store"),
+        ("VYRE_CACHE_REMOTE_MODE", "write", "VYRE_CACHE_REMOTE_MODE is write, and there is no key to sign with"),
+        ("VYRE_CACHE_TRUST_FILE", "/nowhere/trusted", "it cannot be read"),
+    ],
+)
+def test_a_driver_refuses_settings_of_a_store_that_cannot_be_used(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    machines.be("reader")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidSetting) as caught:
+        Driver()
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_with_the_mode_off_the_store_is_not_even_named(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines.be("reader")
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_MODE", "off")
+    with Driver() as driver:
+        assert (driver.context.first_pipelines.remote, "remote" in driver.report()["cache"]) == (None, False)  # type: ignore[operator]
+
+
+def test_who_trusts_nobody_takes_nothing_and_is_told_so(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("reader")
+    monkeypatch.delenv("VYRE_CACHE_TRUST_FILE")
+    assert (remote_counts(use()[1]), given(witness)) == ({}, [0, 0])
+    said = "nothing is taken from the shared cache, because nobody is trusted."
+    assert caplog.messages == [f"{said} Fix: name a file of public keys by VYRE_CACHE_TRUST_FILE."]

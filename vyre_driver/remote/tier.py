@@ -63,7 +63,7 @@ class RemoteTier:
         """Have a key looked for that has our SPIR-V ``code``, unless that is being done, or was in vain half a minute ago."""
         worker, name = self.worker, entry_name(self._device, key.digest)
         asked = self._asked.get(key.digest)
-        if not self._trust or (asked is not None and not asked.outcome) or name in worker.absent or worker.is_open():
+        if not self._trust or (asked is not None and not asked.outcome) or name in worker.absent:
             return
         fetch = self._asked[key.digest] = Fetch(key, code)
         if len(self._asked) > _MOST_REMEMBERED:

@@ -132,7 +132,7 @@ class FirstPipelines:
 
     def look_elsewhere(self, key: PipelineCacheKey, code: bytes) -> bool:
         """Have the store that machines share asked for a key, if that may save a compilation of 50 ms; nothing waits for it."""
-        if self.remote is None or self._flights.gives_no_blobs():
+        if self.remote is None or self.remote.worker.is_open() or self._flights.gives_no_blobs():
             return False
         if self._flights.expected_s(len(code)) < LEAST_COMPILE_S and not self._is_warm_wanted():
             return False

@@ -43,6 +43,7 @@
     |-- IndexOutOfRange               2212  IndexError
     |-- CopyNeeded                    2213  BufferError
     |-- NotAnArray                    2214  TypeError
+    |-- RemoteUnavailable             2215  OSError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- KernelSourceError             2303
@@ -285,6 +286,10 @@ class CopyNeeded(VyreError, BufferError, code=2213):
 
 class NotAnArray(VyreError, TypeError, code=2214):
     """A buffer was used as an array that computes, which it is not (``operation``)."""
+
+
+class RemoteUnavailable(VyreError, OSError, code=2215):
+    """A command asked the shared store for something, and did not get it (``address``, ``kind``)."""
 
 
 class ToolUnavailable(VyreError, OSError, code=2301):

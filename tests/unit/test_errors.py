@@ -53,6 +53,7 @@ TREE = {
     "InvalidAutotuneFile": (2209, "VyreError", ValueError),
     "InvalidTuningSpace": (2210, "VyreError", ValueError),
     "TuningFailed": (2211, "VyreError", RuntimeError),
+    "RemoteUnavailable": (2215, "VyreError", OSError),
     "IndexOutOfRange": (2212, "VyreError", IndexError),
     "CopyNeeded": (2213, "VyreError", BufferError),
     "NotAnArray": (2214, "VyreError", TypeError),

@@ -3,7 +3,8 @@
 docs/cache-format.md has the members. The entries are copied as they lie on disk, under names made of their keys, so that
 nothing depends on where the bundle was made. An importer trusts none of it; the list only says which entries to expect. Each
 entry is verified like one of the cache's own, its key must be the digest of its manifest, and it is taken only with the seal of
-a key that both sides hold (seal.py), or when the importing user says to trust the bundle. What is taken is marked as imported.
+a key that both sides hold (seal.py), signed by somebody whom the importer trusts (format 2), or when the importing user says to
+trust the bundle. What is taken is marked as imported.
 A bundle that was cut off has no end, or fewer entries than its list.
 """
 
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cache.admission import admit
 from vyre_driver.cache.bundle_members import LIST_NAME, members, refused
-from vyre_driver.cache.entry import WRITTEN_BY, PipelineEntry, Verdict, encode_entry
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, encode_entry
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity.key_fields import whole
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.cache.entry import DeviceIds
 
-BUNDLE_FORMAT = 1
+BUNDLE_FORMAT, SIGNED_FORMAT = 1, 2
+_MOST_ENVELOPE_BYTES = 96
 _DEVICE_FIELDS = (("vendorID", int), ("deviceID", int), ("driverName", str), ("driverInfo", str))
 
 
@@ -64,11 +66,13 @@ def export_bundle(
     target: BinaryIO,
     keys: Collection[str] | None = None,
     progress: Callable[[int, int], object] = lambda _done, _of: None,
+    sign: Callable[[bytes, PipelineEntry], bytes] | None = None,
 ) -> tuple[BundledEntry, ...]:
     """Write the entries with these keys in hex, or all, as a bundle; returns them in the order of their keys.
 
     Entries that do not verify are left out; one removed meanwhile is an empty member, which an import counts as refused.
-    ``progress`` gets the number done and that of all.
+    ``progress`` gets the number done and that of all. With ``sign``, which returns the signed bytes of a key's digest and its
+    entry, the bundle has format 2, and imported entries are left out: only what was compiled here is signed.
 
     Raises
     ------
@@ -79,21 +83,27 @@ def export_bundle(
     found, listed = [], []
     for key, manifest in wanted:
         entry = _stored(cache, manifest)
-        if entry is not None:
+        if entry is not None and (sign is None or _is_signable(entry)):
             found.append((key, manifest))
             listed.append(_listed(key, entry))
     with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         entries = [asdict(one) for one in listed]
-        listing = {"format": BUNDLE_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
+        listing = {"format": BUNDLE_FORMAT if sign is None else SIGNED_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
         _add(archive, LIST_NAME, json.dumps(listing, indent=1).encode())
         for done, (key, manifest) in enumerate(found, 1):
             entry = _stored(cache, manifest)
-            data = b""
-            if entry is not None:
-                data = encode_entry(bytes.fromhex(key), replace(entry, imported=False), hmac_key=cache.hmac_key)
+            data, digest = b"", bytes.fromhex(key)
+            if entry is not None and sign is not None:
+                data = sign(digest, entry) if _is_signable(entry) else b""
+            elif entry is not None:
+                data = encode_entry(digest, replace(entry, imported=False), hmac_key=cache.hmac_key)
             _add(archive, f"entries/{key}.bin", data)
             progress(done, len(found))
     return tuple(listed)
+
+
+def _is_signable(entry: PipelineEntry) -> bool:
+    return not entry.imported and entry.byte_len + _MOST_ENVELOPE_BYTES <= MAX_ENTRY_BYTES
 
 
 def _stored(cache: DiskPipelineCache, manifest: bytes) -> PipelineEntry | None:
@@ -126,18 +136,19 @@ def list_bundle(source: BinaryIO) -> tuple[BundledEntry, ...]:
     OSError
         If it cannot be read.
     """
-    return _read_list(next(members(source))[1])
+    return _read_list(next(members(source))[1])[1]
 
 
-def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
+def _read_list(data: bytes) -> tuple[int, tuple[BundledEntry, ...]]:
+    """Return the format and the entries."""
     try:
         listing = json.loads(data)
         found, entries = listing["format"], tuple(_listed_entry(one) for one in listing["entries"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise refused(f"its list cannot be read: {error!r}") from error
-    if found != BUNDLE_FORMAT:
-        raise refused(f"it has format {found!r}, and this reads format {BUNDLE_FORMAT}")
-    return entries
+    if found not in {BUNDLE_FORMAT, SIGNED_FORMAT} or type(found) is not int:
+        raise refused(f"it has format {found!r}, and this reads formats {BUNDLE_FORMAT} and {SIGNED_FORMAT}")
+    return found, entries
 
 
 def _listed_entry(one: dict[str, Any]) -> BundledEntry:
@@ -147,13 +158,14 @@ def _listed_entry(one: dict[str, Any]) -> BundledEntry:
     return BundledEntry(**texts, **numbers)  # type: ignore[arg-type]
 
 
-def import_bundle(
+def import_bundle(  # noqa: PLR0913 -- all but two by keyword
     cache: DiskPipelineCache,
     source: BinaryIO,
     *,
     trust: bool = False,
     devices: Collection[DeviceIds] | None = None,
     progress: Callable[[int], object] = lambda _done: None,
+    opened: Callable[[bytes], tuple[Verdict, bytes | None]] | None = None,
 ) -> ImportReport:
     """Put the entries of a bundle into the cache.
 
@@ -166,31 +178,49 @@ def import_bundle(
         Leave out what is for none of these; None takes all. Entries for no device are always taken.
     progress
         Gets the number done.
+    opened
+        Returns HIT and the entry's bytes of what somebody trusted has signed, or another verdict: for bundles of format 2.
 
     Raises
     ------
     InvalidBundle
-        If it is not a bundle, or nothing vouches for it: no key, and no trust. Entries before the place where a bundle is
-        damaged, or was cut off, are verified like all others, and stay.
+        If it is not a bundle, or nothing vouches for it: no key or ``opened``, and no trust. Entries before the place where a
+        bundle is damaged, or was cut off, are verified like all others, and stay.
     CacheUnusable
         If what is taken would not stay: the cache has no directory, or may not write to it.
     OSError
         If it cannot be read.
     """
-    if cache.hmac_key is None and not trust:
-        raise InvalidBundle(
-            "nothing vouches for the bundle: this cache has no key to check its seals with",
-            fix="set VYRE_CACHE_HMAC_KEY_FILE to the key it was made with, or trust it (trust=True, --trust) if you made it",
-        )
-    cache.require_changeable()
     counts: Counter[str | Verdict] = Counter()
     held = members(source)
-    listed, done = len(_read_list(next(held)[1])), 0
+    (found, listed), done = _read_list(next(held)[1]), 0
+    is_signed = found == SIGNED_FORMAT
+    _check_vouched(is_signed=is_signed, vouched=trust or (opened if is_signed else cache.hmac_key) is not None)
+    cache.require_changeable()
+    hmac_key = None if trust or is_signed else cache.hmac_key
     for done, (name, data) in enumerate(held, 1):
-        digest = bytes.fromhex(name[-68:-4])
-        counts[admit(cache, digest, data, hmac_key=None if trust else cache.hmac_key, devices=devices)] += 1
+        verdict, entry_bytes = opened(data) if opened is not None and is_signed else (Verdict.HIT, data)
+        if entry_bytes is None:
+            counts[verdict] += 1
+        else:
+            counts[admit(cache, bytes.fromhex(name[-68:-4]), entry_bytes, hmac_key=hmac_key, devices=devices)] += 1
         progress(done)
-    if done != listed:
-        raise refused(f"it lists {listed} entries and holds {done}, of which {counts['imported']} were taken")
+    if done != len(listed):
+        raise refused(f"it lists {len(listed)} entries and holds {done}, of which {counts['imported']} were taken")
     refusals = sorted((outcome.name, count) for outcome, count in counts.items() if isinstance(outcome, Verdict))
     return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(refusals))
+
+
+def _check_vouched(*, is_signed: bool, vouched: bool) -> None:
+    """Refuse a bundle for which nothing vouches."""
+    if vouched:
+        return
+    if is_signed:
+        raise InvalidBundle(
+            "nothing vouches for the bundle: its entries are signed, and nobody is trusted here",
+            fix="set VYRE_CACHE_TRUST_FILE to a file with the signer's line, or trust it (--trust) if you made it",
+        )
+    raise InvalidBundle(
+        "nothing vouches for the bundle: this cache has no key to check its seals with",
+        fix="set VYRE_CACHE_HMAC_KEY_FILE to the key it was made with, or trust it (trust=True, --trust) if you made it",
+    )

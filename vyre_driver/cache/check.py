@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
-from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, listing, quarantine_of, trusted_shards
+from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, listing, quarantine_of, stored_entries, trusted_shards
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -147,6 +147,11 @@ def clear_root(root: CacheRoot) -> int:
             os.rmdir(directory)  # noqa: PTH106 -- os.scandir's
     _unlink(f"{root.path}/{PRUNED_NAME}")
     return removed
+
+
+def clear_imported(root: CacheRoot) -> int:
+    """Remove the entries of a root that may be used whose headers say that they came from elsewhere; return how many went."""
+    return sum(_unlink(one.path) for one in stored_entries(root) if one.imported)
 
 
 def _unlink(path: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
 from vyre_driver.cache import evict, walk
-from vyre_driver.cache.check import check_directory, clear_root
+from vyre_driver.cache.check import check_directory, clear_imported, clear_root
 from vyre_driver.cache.directory import CacheLookup, EntryDirectory, described
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
@@ -333,8 +333,8 @@ class DiskPipelineCache:
         """
         return explain_lookup(self.peek(key), key.manifest, self.entries())
 
-    def clear(self) -> int:
-        """Remove everything the cache holds, in memory too, but not the root; return how many files went.
+    def clear(self, *, imported: bool = False) -> int:
+        """Remove all that it holds, in memory too, or what was imported; not the root. Return how many files went.
 
         Raises
         ------
@@ -343,11 +343,11 @@ class DiskPipelineCache:
         OSError
             If something cannot be removed.
         """
-        self._memory.clear()
+        self._memory.clear(imported=imported)
         if self._directory is None:
             return 0
         self.require_changeable()
-        return clear_root(self._directory.root)
+        return clear_imported(self._directory.root) if imported else clear_root(self._directory.root)
 
     def require_changeable(self) -> None:
         """Refuse a root in which what is put would not stay: it would live in this process's memory only.

@@ -47,11 +47,12 @@ class MemoryEntries:
         with self._lock:
             self._change(digest, None)
 
-    def clear(self) -> None:
-        """Drop everything."""
+    def clear(self, *, imported: bool = False) -> None:
+        """Drop everything, or what was imported."""
         with self._lock:
-            for digest in list(self._entries):
-                self._change(digest, None)
+            for digest, entry in list(self._entries.items()):
+                if entry.imported or not imported:
+                    self._change(digest, None)
 
     def _change(self, digest: bytes, entry: PipelineEntry | None) -> None:
         """Keep this entry instead, or none; an interrupt leaves counted what is kept."""

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cache.entry import DeviceIds
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict
+from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry
 from vyre_driver.cli.options import add_json, printable, say, tell
 from vyre_driver.cli.progress import human_bytes, human_count, human_time, progress
-from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
+from vyre_driver.errors import FileUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
+    from vyre_driver.cache.entry import PipelineEntry
     from vyre_driver.cache.walk import StoredEntry
-
-_KEY_DIGITS = 12  # of a key in a list; any beginning that only one has will do
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ) -> argparse.ArgumentParser:
         result = actions.add_parser(name, help=description, description=f"{description.capitalize()}.")
         add_json(result)
-        result.set_defaults(act=act)
+        result.set_defaults(act=act, action=name)
         return result
 
     action("dir", _dir, "print the directory")
@@ -52,20 +52,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument("--fix", action="store_true", help="set damaged entries aside, remove what has no use")
     why = action("why", _why, "say what an entry has that its nearest do not, and whether a device here can use it")
     why.add_argument("key", help="a key, or the beginning of one")
+    why.add_argument("--remote", action="store_true", help="say what the store that machines share has, and who signed it")
     prune = action("prune", _prune, "remove what was not used for long, and what is over the size limit")
     prune.add_argument(
         "--max-size", metavar="BYTES", type=_byte_size, help="the limit, with K, M or G (default: VYRE_CACHE_MAX_SIZE)"
     )
     prune.add_argument("--max-age", metavar="DAYS", type=_days, help="days without use (default: 90)")
-    action("clear", _clear, "remove everything")
+    clear = action("clear", _clear, "remove everything")
+    clear.add_argument(
+        "--imported", action="store_true", help="only what came from elsewhere, as when a signer is trusted no more"
+    )
+    _add_bundles(action)
+    _add_remote(action)
+
+
+def _add_bundles(action: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the actions with bundles."""
     export = action("export", _export, "write entries into one file, for another machine")
     export.add_argument("file", help="the bundle to write")
     export.add_argument("keys", nargs="*", metavar="KEY", help="only these")
+    export.add_argument(
+        "--sign", action="store_true", help="sign each entry (VYRE_CACHE_SIGN_KEY_FILE), for who has our public key"
+    )
     take = action("import", _import, "take the entries of a bundle that fit the devices here")
     take.add_argument("file", help="the bundle to read")
     take.add_argument("--trust", action="store_true", help="take entries that no key of ours has sealed: you made the bundle")
     take.add_argument("--any-device", action="store_true", help="take entries for devices that are not here too")
     take.add_argument("--dry-run", action="store_true", help="only say what is in it, and what would fit")
+
+
+def _add_remote(action: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the actions with the store that machines share."""
+    action("remote", _with_store, "say what the shared store is, and what it has for the devices here")
+    push = action("push", _with_store, "store what was compiled here in the shared store, signed")
+    push.add_argument("keys", nargs="*", metavar="KEY", help="only these")
+    pull = action("pull", _with_store, "take what the shared store has for the devices here; status 1 if some of it is refused")
+    pull.add_argument("--any-device", action="store_true", help="take entries for devices that are not here too")
+    keygen = action("keygen", _with_store, "make a key to sign with, and print the line with which others trust it")
+    keygen.add_argument("file", help="the new file, mode 600")
+    keygen.add_argument("--name", help="what the signer is called (default: the file's name)")
+
+
+def _with_store(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
+    """Run an action that knows stores and signatures, which are imported for it alone."""
+    from vyre_driver.cli import cache_remote
+
+    match options.action:
+        case "remote":
+            return cache_remote.run_remote(cache, options)
+        case "push":
+            return cache_remote.run_push(cache, options)
+        case "pull":
+            return cache_remote.run_pull(cache, options)
+    return cache_remote.run_keygen(cache, options)
 
 
 def _byte_size(text: str) -> int:
@@ -144,27 +183,18 @@ def _line(one: dict[str, Any], now: float) -> str:
     kind = f"{human_bytes(one['native_bytes'])} compiled" if one["native_bytes"] else "SPIR-V only"
     marks = ", imported" if one["imported"] else ""
     used = human_time(now - one["used_at"])
-    what = f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
+    what = f"{one['key'][:KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
     return f"{what}  {printable(one['driver'])}"
 
 
 def _show(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Print an entry's header and manifest."""
-    entry = _find(cache, options.key)
+    entry = find_entry(cache, options.key)
     listed = _listed(entry)
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in entry.fields()}
     lines = (f"  {printable(name)}: {printable(value)}" for name, value in {**listed, **fields}.items())
     tell(options, {**listed, "manifest": fields}, *lines)
     return 0
-
-
-def _find(cache: DiskPipelineCache, beginning: str) -> StoredEntry:
-    """Return the one entry whose key begins so; raises InvalidCommand if there is none, or more than one."""
-    found = [one for one in cache.entries() if one.key.startswith(beginning.lower())]
-    if len(found) != 1:
-        problem = "no entry's key begins" if not found else f"the keys of {len(found)} entries begin"
-        raise InvalidCommand(f"{problem} with {beginning!r}", fix="give more or other digits (vyre-driver cache list)")
-    return found[0]
 
 
 def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
@@ -180,14 +210,18 @@ def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 
 def _why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Tell an entry's verdict, its nearest entries and which devices here it is for."""
+    if options.remote:
+        from vyre_driver.cli import cache_remote
+
+        return cache_remote.run_why(cache, options)
     from vyre_driver.cache.explain import nearest_entries
     from vyre_driver.identity.keys import PipelineCacheKey
 
-    entry = _find(cache, options.key)
+    entry = find_entry(cache, options.key)
     key = PipelineCacheKey.from_manifest(entry.manifest)
     lookup = cache.peek(key)
     near, _ = nearest_entries(key.manifest, (one for one in cache.entries() if one.key != entry.key))
-    here = [name for name, ids in _devices_here() if ids == entry.header.ids]
+    here = [name for name, ids in devices_here() if ids == entry.header.ids]
     nearest = [dataclasses.asdict(one) for one in near]
     tell(
         options,
@@ -195,24 +229,11 @@ def _why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         f"{entry.key}: {lookup.reason}",
         f"for {', '.join(here)}" if here else "for a device or driver that is not here",
         *(
-            f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}"
+            f"{one.key[:KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}"
             for one in near
         ),
     )
     return 0
-
-
-def _devices_here() -> list[tuple[str, DeviceIds]]:
-    """Name and identity of each device; none where there is no Vulkan."""
-    from vyre_driver.identity.keys import device_fields
-    from vyre_driver.identity.manifest import encode_manifest
-    from vyre_driver.vulkan import enumerate_devices
-
-    try:
-        found = enumerate_devices()
-    except VulkanUnavailable:
-        return []
-    return [(device.name, DeviceIds.of_manifest(encode_manifest(device_fields(device)))) for device in found]
 
 
 def _prune(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
@@ -224,8 +245,8 @@ def _prune(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 
 
 def _clear(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
-    """Remove everything."""
-    removed = cache.clear()
+    """Remove everything, or what was imported."""
+    removed = cache.clear(imported=options.imported)
     tell(options, {"removed": removed}, f"{human_count(removed, 'file')} removed")
     return 0
 
@@ -234,20 +255,43 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Write entries into a bundle."""
     from vyre_driver.cache.bundle import export_bundle
 
-    keys = {_find(cache, one).key for one in options.keys} or None
+    keys = {find_entry(cache, one).key for one in options.keys} or None
     path = Path(options.file)
     try:
         with _new_file(path) as file, progress("exporting") as step:
-            listed = export_bundle(cache, file, keys, step)
+            listed = export_bundle(cache, file, keys, step, _sign(cache) if options.sign else None)
         size = path.stat().st_size
+        vouched = "signed" if options.sign else "sealed" if cache.hmac_key else "not sealed"
     except OSError as error:
         raise _unusable("write", options.file, error) from error
     tell(
         options,
         {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": size},
-        f"{human_count(len(listed), 'entry')}, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}",
+        f"{human_count(len(listed), 'entry')}, {human_bytes(size)}, {vouched}: {path}",
     )
     return 0
+
+
+def _sign(cache: DiskPipelineCache) -> Callable[[bytes, PipelineEntry], bytes]:
+    """Return what signs an entry; raises InvalidCommand without a key."""
+    from vyre_driver.cli.cache_remote import needed_signer
+    from vyre_driver.remote.envelope import sealed_entry
+
+    signer = needed_signer(cache)
+    return lambda digest, entry: sealed_entry(digest, entry, signer)
+
+
+def _opener(cache: DiskPipelineCache, *, trust_all: bool) -> Callable[[bytes], tuple[Verdict, bytes | None]] | None:
+    """Return what opens the entries of a signed bundle; None where nobody is trusted."""
+    if not trust_all and cache.hmac_key is None and settings.text(settings.CACHE_TRUST_FILE) is None:
+        return None
+    from vyre_driver.remote.envelope import ENVELOPE_BYTES, opened
+    from vyre_driver.remote.trust import trust_of_settings
+
+    if trust_all:
+        return lambda data: (Verdict.HIT, data[ENVELOPE_BYTES:])
+    trust = trust_of_settings(cache.hmac_key)
+    return (lambda data: opened(data, trust, MAX_ENTRY_BYTES)[:2]) if trust else None
 
 
 @contextmanager
@@ -271,14 +315,15 @@ def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Take a bundle's entries; status 1 when some were refused."""
     from vyre_driver.cache.bundle import import_bundle
 
-    devices = _devices_here()
+    devices = devices_here()
     try:
         with Path(options.file).open("rb") as file:
             if options.dry_run:
                 return _tell_bundle(options, file, devices)
             wanted = None if options.any_device else {ids for _, ids in devices}
             with progress("importing") as step:
-                report = import_bundle(cache, file, trust=options.trust, devices=wanted, progress=step)
+                opener = _opener(cache, trust_all=options.trust)
+                report = import_bundle(cache, file, trust=options.trust, devices=wanted, progress=step, opened=opener)
     except OSError as error:
         raise _unusable("read", options.file, error) from error
     known = f"{report.known} known already, {report.foreign} for devices that are not here"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.cache.entry import PREFIX, Verdict, encode_entry, read_header
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PREFIX, Verdict, encode_entry, read_header
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Kind:
     limit: int
 
 
-_ENTRY = _Kind(b"VYRESIGN", b"vyre-driver entry signature 1\0", MAX_VALUE_BYTES)
+_ENTRY = _Kind(b"VYRESIGN", b"vyre-driver entry signature 1\0", MAX_ENTRY_BYTES)
 _TOMBSTONE = _Kind(b"VYREDEAD", b"vyre-driver tombstone signature 1\0", ENVELOPE_BYTES + 2 * _DIGEST_BYTES)
 _RECORD = _Kind(b"VYRETUNE", b"vyre-driver tuning signature 1\0", MAX_RECORD_BYTES)
 
@@ -80,11 +80,13 @@ def signed(entry_bytes: bytes, signer: Signer, *, now_s: int | None = None) -> b
     return _envelope(_ENTRY, entry_bytes[:_SIGNED_OF_ENTRY], signer, now_s) + entry_bytes
 
 
-def opened(data: bytes, trust: Trust) -> tuple[Verdict, bytes | None, str]:
+def opened(data: bytes, trust: Trust, limit: int = MAX_VALUE_BYTES) -> tuple[Verdict, bytes | None, str]:
     """Return HIT, the entry's bytes and who signed them; or the verdict that says why they are not taken, and nothing else.
 
     Only the signature is checked: the entry is to be decoded under the key that it was asked for by.
     """
+    if len(data) > limit:
+        return Verdict.TOO_LARGE, None, ""
     verdict, name = _judged(_ENTRY, data, data[ENVELOPE_BYTES : ENVELOPE_BYTES + _SIGNED_OF_ENTRY], _SIGNED_OF_ENTRY, trust)
     if verdict is not Verdict.HIT:
         return verdict, None, ""

@@ -1,0 +1,155 @@
+"""All entries of a cache to a store, and of a store to a cache: what a builder does, and what a machine does before its work.
+
+What fails here is told: whoever asks for it waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.entry import Verdict
+from vyre_driver.errors import InvalidKey
+from vyre_driver.identity.keys import PipelineCacheKey
+from vyre_driver.remote.envelope import ENVELOPE_BYTES, MAX_VALUE_BYTES, sealed_entry
+from vyre_driver.remote.names import ENTRIES, TOMBSTONES, device_name_of_manifest, entry_name, key_of_name
+from vyre_driver.remote.taking import take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.cache.entry import DeviceIds
+    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.remote.store import Store
+    from vyre_driver.remote.trust import Signer, Trust
+
+KEEP_S = 30 * 86400
+"""How long a store that forgets by itself keeps what nobody uses, in seconds."""
+_AT_ONCE = 16  # values of up to 16 MiB each
+
+
+@dataclass(slots=True)
+class Pushed:
+    """What became of the entries of a push: counts, and those left out by the reason."""
+
+    stored: int = 0
+    known: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Pulled:
+    """What became of the entries of a pull: taken, by signer too, known before, and refused, by the reason."""
+
+    taken: int = 0
+    known: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    signers: Counter[str] = field(default_factory=Counter)
+
+
+def push(
+    cache: DiskPipelineCache,
+    store: Store,
+    signer: Signer,
+    entries: Iterable[StoredEntry],
+    progress: Callable[[int], object] = lambda _done: None,
+) -> Pushed:
+    """Store entries that were compiled here, signed; what the store has already stays. ``progress`` gets the number done.
+
+    Left out are imported entries, those without a native blob, of which others gain nothing, and those over 16 MiB. The failure of
+    the store goes through.
+
+    Raises
+    ------
+    OSError
+        If the cache cannot be read.
+    """
+    report = Pushed()
+    for done, one in enumerate(entries, 1):
+        try:
+            key = PipelineCacheKey.from_manifest(one.manifest)
+        except InvalidKey:
+            report.left_out["not what its name says"] += 1
+            continue
+        entry = cache.peek(key).entry
+        reason = "damaged" if entry is None or key.hex != one.key else ""
+        if entry is not None and not reason:
+            reason = _left_out(imported=entry.imported, native=entry.native, size=entry.byte_len)
+        if reason or entry is None:
+            report.left_out[reason] += 1
+        elif store.put_new(
+            entry_name(device_name_of_manifest(key.manifest), key.digest), sealed_entry(key.digest, entry, signer), KEEP_S
+        ):
+            report.stored += 1
+        else:
+            report.known += 1
+        progress(done)
+    return report
+
+
+def _left_out(*, imported: bool, native: bytes, size: int) -> str:
+    """Return why an entry is not pushed; empty where it is."""
+    if imported:
+        return "imported"
+    if not native:
+        return "without compiled code"
+    return "over 16 MiB" if size + ENVELOPE_BYTES > MAX_VALUE_BYTES else ""
+
+
+def pull(  # noqa: PLR0913 -- from where to where, and what of it
+    cache: DiskPipelineCache,
+    store: Store,
+    trust: Trust,
+    device_names: Iterable[str] | None,
+    devices: Collection[DeviceIds] | None,
+    progress: Callable[[int], object] = lambda _done: None,
+) -> Pulled:
+    """Take what a store has for these devices, by their names there and their ids; None for either takes all.
+
+    The failure of the store goes through; what was taken before stays.
+
+    Raises
+    ------
+    CacheUnusable
+        If what is taken would not stay.
+    """
+    cache.require_changeable()
+    here = {bytes.fromhex(one.key) for one in cache.entries() if one.header.native_bytes}
+    report, done = Pulled(), 0
+    for batch in _batches(_entry_names(store, device_names)):
+        wanted = [name for name in batch if key_of_name(name) not in here]
+        report.known += len(batch) - len(wanted)
+        values = store.fetch([*wanted, *(TOMBSTONES + name.removeprefix(ENTRIES) for name in wanted)], MAX_VALUE_BYTES)
+        for name, data, tombstone in zip(wanted, values, values[len(wanted) :], strict=False):
+            if data is not None:  # it may have gone since
+                outcome, signer = take(cache, key_of_name(name), data, tombstone, trust=trust, devices=devices)
+                _count(report, outcome, signer)
+        done += len(batch)
+        progress(done)
+    return report
+
+
+def _count(report: Pulled, outcome: str | Verdict, signer: str) -> None:
+    if isinstance(outcome, Verdict):
+        report.refused[outcome.name] += 1
+    elif outcome == "imported":
+        report.taken += 1
+        report.signers[signer] += 1
+    elif outcome == "known":
+        report.known += 1
+    else:
+        report.refused[outcome.upper()] += 1
+
+
+def _entry_names(store: Store, device_names: Iterable[str] | None) -> Iterator[str]:
+    prefixes = [ENTRIES] if device_names is None else [f"{ENTRIES}{one}:" for one in sorted(set(device_names))]
+    for prefix in prefixes:
+        yield from (name for name in store.names(prefix) if key_of_name(name))
+
+
+def _batches(names: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(islice(names, _AT_ONCE)):
+        yield batch

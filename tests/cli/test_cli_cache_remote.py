@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from blake3 import blake3
 from literals import DEVICE, native_blob
-from signing import BUILDER, STRANGER, key_file, trust_file
-from test_cache_bundles import pipeline
+from signing import BUILDER, STRANGER, key_file, pipeline, trust_file
 
 from vyre_driver import cli
 from vyre_driver.cache.disk import DiskPipelineCache

@@ -6,10 +6,12 @@ import base64
 from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from literals import device_manifest, native_blob
+from literals import DEVICE, device_manifest, native_blob
 
 from vyre_driver.cache.entry import PipelineEntry, encode_entry
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.remote.trust import Ed25519Signer, HmacSigner, Trust, key_id, trust_line
+from vyre_driver.specialization import Specialization
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +21,21 @@ ENTRY = PipelineEntry(device_manifest(), b"SPIR-V words", native_blob())
 ENTRY_BYTES = encode_entry(KEY, ENTRY, written_by="vyre-driver 0.1.0")
 SIGNED_AT_S = 1_780_000_000  # 2026-05-28
 HMAC_KEY = b"h" * 32
+
+
+def pipeline(number: int) -> PipelineCacheKey:
+    """Return a key of the made-up device."""
+    return PipelineCacheKey.new(
+        bytes([number]) * 32,
+        bytes(32),
+        0,
+        (64, 1, 1),
+        PipelineFeatureFlags.EMPTY,
+        "kompute",
+        backend_flavour="kp",
+        device=DEVICE,
+        specialization=Specialization(()),
+    )
 
 
 def signer_of(seed: int) -> Ed25519Signer:

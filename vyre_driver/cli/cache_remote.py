@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.remote.store import FailureKind, Store
-    from vyre_driver.remote.trust import Signer
+    from vyre_driver.remote.trust import Signer, Trust
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _FIXES: dict[FailureKind, str] = {
@@ -80,6 +80,17 @@ def needed_signer(cache: DiskPipelineCache) -> Signer:
             fix="set VYRE_CACHE_SIGN_KEY_FILE to a key that vyre-driver cache keygen FILE has made",
         )
     return signer
+
+
+def needed_trust(cache: DiskPipelineCache) -> Trust:
+    """Return whose signatures are taken; raises InvalidCommand where that is nobody."""
+    trust = trust_of_settings(cache.hmac_key)
+    if not trust:
+        raise InvalidCommand(
+            "nobody is trusted, so nothing would be taken",
+            fix="set VYRE_CACHE_TRUST_FILE to a file of the signers' public keys (docs/fleet.md)",
+        )
+    return trust
 
 
 def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
@@ -143,12 +154,7 @@ def run_push(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 
 def run_pull(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Take what the store has for the devices here; status 1 when some were refused."""
-    trust = trust_of_settings(cache.hmac_key)
-    if not trust:
-        raise InvalidCommand(
-            "nobody is trusted, so nothing would be taken",
-            fix="set VYRE_CACHE_TRUST_FILE to a file of the signers' public keys (docs/fleet.md)",
-        )
+    trust = needed_trust(cache)
     here = physical_devices()
     names = None if options.any_device else [_store_name(one) for one in here]
     ids = None if options.any_device else {ids_of(one) for one in here}

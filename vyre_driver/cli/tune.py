@@ -78,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pin.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
     merge = action("merge", run_merge, "take the records of other files; the better measured of two stays")
     merge.add_argument("files", nargs="+", metavar="FILE")
+    push = action("push", run_push, "store records of the devices here in the shared store, signed; the better measured stays")
+    push.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
+    action("pull", run_pull, "take the records that the shared store has for the devices here; the better measured stays")
     clear = action("clear", run_clear, "remove records")
     clear.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
 
@@ -179,6 +182,21 @@ def run_merge(options: argparse.Namespace) -> int:
     count = f"{human_count(len(taken), 'record')} taken into {path}"
     tell(options, {"file": str(path), "taken": len(taken)}, count)
     return 0
+
+
+def run_push(options: argparse.Namespace) -> int:
+    """Store records for other machines."""
+    from vyre_driver.cli import tune_remote
+
+    rows = _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)
+    return tune_remote.run_push(options, [(row.key, row.record) for row in rows])
+
+
+def run_pull(options: argparse.Namespace) -> int:
+    """Take records of other machines."""
+    from vyre_driver.cli import tune_remote
+
+    return tune_remote.run_pull(options)
 
 
 def run_clear(options: argparse.Namespace) -> int:

@@ -59,8 +59,8 @@ def push(
 ) -> Pushed:
     """Store entries that were compiled here, signed; what the store has already stays. ``progress`` gets the number done.
 
-    Left out are imported entries, those without a native blob, of which others gain nothing, and those over 16 MiB. The failure of
-    the store goes through.
+    Left out are imported entries, those without a native blob, of which others gain nothing, and those over 16 MiB. The
+    failure of the store goes through.
 
     Raises
     ------

@@ -142,6 +142,13 @@ class Trust:
         """Whether anybody is trusted."""
         return bool(self.keys) or self.hmac_key is not None
 
+    def and_of(self, signer: Signer) -> Trust:
+        """Return a trust that takes what a signer of this process signs too, to compare with what it has stored before."""
+        if isinstance(signer, Ed25519Signer):
+            own = TrustedKey("this machine", signer.public_key, 0, (1 << 64) - 1)
+            return Trust({signer.key_id: own, **self.keys}, self.hmac_key)
+        return Trust(self.keys, signer.key if isinstance(signer, HmacSigner) else self.hmac_key)
+
     def signer_of(self, scheme: int, name: bytes, at_s: int, message: bytes, signature: bytes) -> str:
         """Return the name of who signed a message, empty where it was nobody who is trusted.
 

@@ -63,7 +63,7 @@ def test_a_machine_that_works_is_told_check_by_check(run_cli: RunChild) -> None:
     told, found = json.loads(done.stdout), examined(done)
     assert (done.status, list(told), told["schema"]) == (0, ["schema", "verdict", "checks", "fixes"], 1)
     always = {"python", "extensions", "kompute", "variables", "device files", "Vulkan loader", "devices"}
-    always |= {"plug-ins", "backends", "cache", "autotune"}
+    always |= {"plug-ins", "backends", "cache", "autotune", "store"}
     uuids = {one.device_uuid.hex() for one in enumerate_devices()}
     dispatches = {f"dispatch on uuid:{uuid}" for uuid in uuids}
     assert always | dispatches <= set(found)

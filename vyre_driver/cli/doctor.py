@@ -31,7 +31,7 @@ _PROBE = "vyre_driver.cli.doctor_probe"
 _MAX_LOADER_LINES = 8
 _MAX_LINE = 200
 _BEFORE_DEVICES = ("python", "extensions", "kompute", "shader tools", "variables", "device files", "Vulkan loader")
-_AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune")
+_AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune", "store")
 _MAX_TIMEOUT_S = 3600.0
 
 

@@ -23,6 +23,7 @@ from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.root import unmakeable_reason
 from vyre_driver.cli.doctor_checks import Check, State
+from vyre_driver.cli.doctor_store import check_store
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kompute._kp import load_kompute
@@ -224,5 +225,6 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "backends": check_backends,
     "cache": check_cache,
     "autotune": check_autotune,
+    "store": check_store,
     "dispatch": check_dispatch,
 }

@@ -3,7 +3,7 @@
 Its connection is used without its client, which tries again and keeps a pool: both would spend time that belongs to the
 caller's compilation. The connection is made by the first call and again by the call after one that failed.
 
-Source: the commands of Redis 7 (GETRANGE, SET, SCAN, EXPIRE, TOUCH, HLEN, HGETALL, MEMORY USAGE), RESP2.
+Source: the commands of Redis 7 (GETRANGE, SET, SCAN, EXPIRE, TOUCH, TIME, HLEN, HGETALL, MEMORY USAGE), RESP2.
 """
 
 from __future__ import annotations
@@ -168,6 +168,11 @@ class RedisStore:
     def ping(self) -> None:
         """Return when it has answered."""
         self._one("PING")
+
+    def time_s(self) -> float:
+        """Return the server's time: see ``Timed``."""
+        seconds, microseconds = self._one("TIME")
+        return int(seconds) + int(microseconds) / 1e6
 
     def close(self) -> None:
         """End the connection: see ``Store``."""

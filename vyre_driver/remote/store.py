@@ -7,7 +7,7 @@ another thread when it has passed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,6 +72,14 @@ class Store(Protocol):
 
     def close(self) -> None:
         """End the connection; callable from another thread, where it ends what waits. The next call makes a new one."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A store that has a clock of its own."""
+
+    def time_s(self) -> float:
+        """Return its time in seconds since 1970; raises StoreFailure."""
 
 
 MOST_FIELDS = 1024

@@ -1,8 +1,4 @@
-"""One dispatch, top to bottom: module and arrays in, arrays out.
-
-The only module that sees more than one of cache, shaders and backend. ``Driver.compile`` walks from the module to verified
-SPIR-V; calling the ``Kernel`` walks from arrays to results.
-"""
+"""One dispatch, top to bottom: module and arrays in, arrays out. The only module that sees cache, shaders and device together."""
 
 from __future__ import annotations
 
@@ -29,6 +25,7 @@ from vyre_driver.runtime.context import Context
 from vyre_driver.runtime.pipelines import FirstPipelines, shared_store
 from vyre_driver.runtime.room import Room
 from vyre_driver.runtime.stream import stream_of
+from vyre_driver.runtime.warming import WarmReport, warm
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
@@ -164,8 +161,7 @@ class Driver:
         floats be the device's own, what a ``ProgramConfig`` says of them and of bounds holds, and its workgroup override
         replaces the program's size; all else is refused. It is lowered only when the cache has no entry (docs/lowering.md).
 
-        ``space`` says which constants of a module may be tuned: those that ``constants`` leaves out take the best values known
-        (``tune`` finds them, docs/tuning.md).
+        ``space`` says which constants of a module may be tuned: those that ``constants`` leaves out take the best values known.
 
         Raises
         ------
@@ -358,6 +354,10 @@ class Driver:
         """Return an empty batch: bound kernels that go to the device in one submission."""
         self.context.device.check_usable()
         return Batch(self.events)
+
+    def warm(self, kernels: Iterable[Kernel]) -> WarmReport:
+        """Make kernels ready before their first calls (docs/fleet.md); raises InvalidInput if one is of another driver."""
+        return warm(self.context, kernels)
 
     def assert_warm(self) -> None:
         """Raise CacheNotWarm 2601, with key and reason, from now on wherever something would have to be compiled.

@@ -57,6 +57,13 @@ class Machines:
             self._patch.setenv("VYRE_CACHE_SIGN_KEY_FILE", str(key))
         return root
 
+    def until_there(self, count: int) -> None:
+        """Wait until the store has so many entries."""
+        until = time.monotonic() + 20
+        while len(self.names()) < count:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+
     def names(self, kind: str = "e1") -> list[str]:
         return sorted(name.decode() for name in self.server.do("KEYS", f"vyre:{kind}:*"))
 

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache import DiskPipelineCache
+from vyre_driver.remote import worker
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.breaker import Breaker
 from vyre_driver.remote.worker import StoreWorker
@@ -13,6 +14,8 @@ from vyre_driver.remote.worker import StoreWorker
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from vyre_driver.remote.store import Store
 
 WAITS_S = 20.0
 
@@ -26,6 +29,9 @@ class Asked:
         self.values: Sequence[bytes | None] = ()
         self.outcome = ""
         self._ended = threading.Event()
+
+    def ask(self, store: Store) -> Sequence[bytes | None]:
+        return store.fetch(self.names, worker.MAX_VALUE_BYTES)
 
     def __enter__(self) -> bool:
         return True
@@ -54,9 +60,9 @@ def worker_of(url: str, root: Path | None, **options: object) -> StoreWorker:
     return StoreWorker(lambda: open_store(url, **options), breaker, address=url, may_write=True)  # type: ignore[arg-type]
 
 
-def ask(worker: StoreWorker, *names: str, is_refused: bool | None = None) -> Asked:
+def ask(one: StoreWorker, *names: str, is_refused: bool | None = None) -> Asked:
     """Ask, and return when there is an answer."""
     asked = Asked(*names, is_refused=is_refused)
-    assert worker.ask(asked)
+    assert one.ask(asked)
     asked.end()
     return asked

@@ -12,14 +12,19 @@ import pytest
 from asking import WAITS_S, Asked, ask, worker_of
 from faults import Fault
 
+from vyre_driver.cache import DiskPipelineCache
+from vyre_driver.errors import BackendUnavailable
 from vyre_driver.remote import link, worker
+from vyre_driver.remote.breaker import Breaker
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES
-from vyre_driver.remote.worker import MOST_FETCHES
+from vyre_driver.remote.worker import MOST_FETCHES, StoreWorker
 
 if TYPE_CHECKING:
     from conftest import RunChild
     from faults import FaultProxy
     from servers import RedisServer
+
+    from vyre_driver.remote.store import Store
 
 pytestmark = pytest.mark.redis
 
@@ -93,6 +98,27 @@ def test_an_answer_that_is_cut_off_fails_and_the_third_in_a_minute_opens_the_bre
     one = worker_of(proxy.url, root)
     assert [ask(one, NAME).outcome for _ in range(4)] == ["failed", "failed", "failed", "open"]
     assert (one.breaker.reason, proxy.connections) == ("cut", 3)
+
+
+def test_eight_refused_values_in_a_row_leave_it_alone_as_poisoned(redis_server: RedisServer, root: Path) -> None:
+    redis_server.do("SET", NAME, VALUE)
+    one = worker_of(redis_server.url, root)
+    assert {ask(one, NAME, is_refused=True).outcome for _ in range(8)} == {"answered"}
+    until(one.is_open)
+    assert (ask(one, NAME).outcome, one.breaker.reason) == ("open", "poisoned")
+
+
+def test_a_package_that_is_missing_is_told_once_and_keeps_this_process_from_asking(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing() -> Store:
+        raise BackendUnavailable("the package redis cannot be imported", fix="pip install 'vyre-driver[remote]'")
+
+    one = StoreWorker(missing, Breaker(DiskPipelineCache(root), "0" * 16), address="redis:", may_write=False)
+    assert [ask(one, NAME).outcome for _ in range(2)] == ["open", "open"]
+    said = "the package redis cannot be imported. Fix: pip install 'vyre-driver[remote]'."
+    assert caplog.messages == [f"the shared cache is not used by this process: {said}"]
+    assert not (root / "remote").exists()
 
 
 def test_of_a_huge_value_no_more_than_the_limit_comes(redis_server: RedisServer, root: Path) -> None:

@@ -7,6 +7,7 @@ process's driver compiled is signed and sent; what was imported never is, for wh
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict, decode_en
 from vyre_driver.cache.flight import FlightLock
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
-from vyre_driver.remote.envelope import MAX_VALUE_BYTES, opened, opened_tombstone, sealed_entry, signed_tombstone
-from vyre_driver.remote.names import device_name, entry_name, tombstone_name
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
+from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.outcome import Fetch
 from vyre_driver.telemetry.events import EventKind
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust
     from vyre_driver.remote.worker import StoreWorker
     from vyre_driver.telemetry.events import Events
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 _MOST_REMEMBERED = 4096
 _LOOK_S = 0.002
+LONGEST_CLAIM_S = 5.0
 SEAT = "remote"  # beside those of flight.py, which compile
 
 
@@ -57,6 +60,8 @@ class RemoteTier:
         self._device = device_name(device_fields(device))
         self._ids = DeviceIds.of_manifest(encode_manifest(device_fields(device)))
         self._asked: dict[bytes, Fetch] = {}
+        self.sends_at_once = False
+        """Whether others wait for what is compiled here, as in a warm-up."""
         cache.tell_uses(self.used)
 
     def ask(self, key: PipelineCacheKey, code: bytes) -> None:
@@ -107,6 +112,22 @@ class RemoteTier:
         else:
             self._send(entry_name(self._device, key.digest), data)
 
+    def claim(self, key: PipelineCacheKey, for_s: float) -> bool:
+        """Return whether this process is to compile a key; False where somebody else has said so, for so many seconds.
+
+        Where the store cannot say, or nothing is sent there, it is.
+        """
+        claim = Fetch(key, b"")
+        if self._signer is None or not self.worker.may_write:
+            return True
+        if not self.worker.ask(_Claim(claim_name(self._device, key.digest), for_s, claim)):
+            return True
+        return claim.wait(LONGEST_CLAIM_S) != "somebody's"
+
+    def ask_again(self, key: PipelineCacheKey) -> None:
+        """Forget that a key was absent: somebody has said that he compiles it."""
+        self.worker.absent.drop(entry_name(self._device, key.digest))
+
     def bury(self, key_digest: bytes, blob_digest: bytes) -> None:
         """Have others never take a blob on which the driver has died here twice."""
         if self._signer is not None and self.worker.may_write:
@@ -131,7 +152,7 @@ class RemoteTier:
         }
 
     def _send(self, name: str, data: bytes) -> None:
-        if self.worker.uploads.add(name, data, self._cache.note):
+        if self.worker.uploads.add(name, data, self._cache.note, at_once=self.sends_at_once):
             self.worker.wake()
         else:
             self._cache.note("remote_put_shed")
@@ -206,8 +227,35 @@ class _Question:
     def __exit__(self, *raised: object) -> None:
         self._seat.release()
 
+    def ask(self, store: Store) -> Sequence[bytes | None]:
+        return store.fetch(self.names, MAX_VALUE_BYTES)
+
     def answered(self, values: Sequence[bytes | None]) -> bool | None:
         return self._tier.answer(self._fetch, self.names[-1], values)
 
     def failed(self, outcome: str) -> None:
         self._tier.fail(self._fetch, outcome)
+
+
+class _Claim:
+    """A claim of a tier, asked by the worker."""
+
+    def __init__(self, name: str, for_s: float, claim: Fetch) -> None:
+        self._name, self._for_s, self._claim = name, for_s, claim
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def ask(self, store: Store) -> Sequence[bytes | None]:
+        is_ours = store.claim(self._name, secrets.token_bytes(16), self._for_s)
+        self._claim.finish("ours" if is_ours else "somebody's")
+        return ()
+
+    def answered(self, values: Sequence[bytes | None]) -> None:
+        del values
+
+    def failed(self, outcome: str) -> None:
+        self._claim.finish(outcome)

@@ -38,12 +38,12 @@ class Uploads:
         self.is_hurried = False
         """Whether what is not due is sent all the same: the process ends."""
 
-    def add(self, name: str, data: bytes, note: Callable[[str], None]) -> bool:
-        """Have a value sent within the next 2 s; returns whether there was room."""
+    def add(self, name: str, data: bytes, note: Callable[[str], None], *, at_once: bool = False) -> bool:
+        """Have a value sent within the next 2 s, or ``at_once``; returns whether there was room."""
         waiting = self._waiting
         if len(waiting) >= MOST_ENTRIES or sum(len(one.data) for one in list(waiting)) + len(data) > MOST_BYTES:
             return False
-        waiting.append(Upload(name, data, note, self._clock() + SPREAD_S * self._spread()))
+        waiting.append(Upload(name, data, note, self._clock() + (0.0 if at_once else SPREAD_S * self._spread())))
         return True
 
     def touch(self, name: str) -> None:

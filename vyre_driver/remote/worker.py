@@ -41,18 +41,19 @@ _workers: list[StoreWorker] = []
 
 
 class Question(Protocol):
-    """Values that somebody wants, and what is to happen with the answer, on the background thread.
+    """What somebody wants of a store, and what is to happen with the answer, on the background thread.
 
     A context manager within which it is asked; it gives whether it has to be.
     """
-
-    names: Sequence[str]
 
     def __enter__(self) -> bool:
         """Begin; returns whether it is still to be asked."""
 
     def __exit__(self, *raised: object) -> None:
         """End."""
+
+    def ask(self, store: Store) -> Sequence[bytes | None]:
+        """Return the values, at most ``MAX_VALUE_BYTES`` and a byte of each."""
 
     def answered(self, values: Sequence[bytes | None]) -> bool | None:
         """Use the values; returns whether they were refused, None where there were none to judge."""
@@ -165,7 +166,7 @@ class StoreWorker:
         try:
             with question as is_wanted:
                 if is_wanted and outcome != "open":
-                    values = self._do(lambda store: store.fetch(question.names, MAX_VALUE_BYTES), MAX_VALUE_BYTES)
+                    values = self._do(question.ask, MAX_VALUE_BYTES)
                     self.bytes_read += sum(len(value) for value in values if value)
                     was_refused = question.answered(values)
                     outcome = ""

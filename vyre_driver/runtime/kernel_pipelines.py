@@ -6,7 +6,9 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
+from vyre_driver.kompute.views import Pieces
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -14,14 +16,13 @@ if TYPE_CHECKING:
 
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.kompute.pipeline import StageTimes
-    from vyre_driver.kompute.views import Pieces
     from vyre_driver.lowering.source import KernelSource, PipelineSource
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.vulkan.layer._layer import Bound, PipelineFacts
 
-
 _Made = TypeVar("_Made")
+_ANY_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,20 @@ class KernelPipelines:
         self._untold.append((first.made.pipeline_ns, first.reason))
         self._has_pipeline = True
         return first.made
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there is compiled code, or a pipeline, so that nothing has to be compiled for a call."""
+        return self._has_pipeline or bool(self._pipeline_source.native)
+
+    def warm(self) -> None:
+        """Make the first pipeline on small buffers of its own, for the calls to come; nothing is dispatched."""
+        if not self._has_pipeline:
+            self.with_room(lambda: self.make(self._any_pieces(), (1, 1, 1)))
+
+    def _any_pieces(self) -> Pieces:
+        device = self.context.device
+        return Pieces(tuple([TensorBuffer(device, _ANY_BYTES, 4) for _ in self.source.plan.descriptors]))
 
     def bind(self, pieces: Pieces, groups: tuple[int, int, int]) -> BoundPipeline:
         """Bind buffers to a pipeline: the first is made, the others are bound to what it has, where the layer can."""

@@ -170,6 +170,18 @@ class FirstPipelines:
                 return self._compile(key, code, reason, make)
         return self._shared(key, code, stored, reason, make)
 
+    def has_arrived(self, key: PipelineCacheKey, code: bytes) -> bool:
+        """Whether the store that machines share has given the compiled code of a key; it is asked, and waited for."""
+        return self._from_store(key, code, b"") is not None
+
+    def claim_s(self, key: PipelineCacheKey, code: bytes) -> float:
+        """Return 0 where this process is to compile a key, else after how many seconds to ask again whether it is there."""
+        expected_s = self._flights.expected_s(len(code))
+        if self.remote is None or expected_s < LEAST_COMPILE_S or self.remote.claim(key, 2 * expected_s):
+            return 0.0
+        self.remote.ask_again(key)
+        return expected_s / 2
+
     def _from_store(self, key: PipelineCacheKey, code: bytes, refused: bytes) -> bytes | None:
         """Return the blob that the store of all machines has, waiting for it no longer than half of what compiling takes."""
         if self.remote is None or not self.look_elsewhere(key, code):

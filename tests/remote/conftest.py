@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from faults import FaultProxy
+from moto_server import make_bucket, running_moto
 from servers import running_server
 
 if TYPE_CHECKING:
@@ -38,3 +39,17 @@ def proxy(redis_server: RedisServer) -> Iterator[FaultProxy]:
     yield made
     made.close()
     shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def shared_moto() -> Iterator[str]:
+    with running_moto() as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(shared_moto: str) -> str:
+    """The URL of a server of S3's protocol with a bucket `bucket`, in which nothing is."""
+    pytest.importorskip("obstore", reason="obstore is for Python 3.11 and newer")
+    make_bucket(shared_moto, "bucket")
+    return shared_moto

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import os
 import socket
 import tempfile
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,10 +38,19 @@ def kind_of(call: Callable[[], object]) -> FailureKind:
     return failure.value.kind
 
 
-@pytest.fixture(params=["unix", "redis", "rediss", "file"])
+def of_bucket(url: str, tmp_path: Path, name: str = "bucket/a/prefix", **options: float) -> Store:
+    secret = tmp_path / "secret"
+    secret.write_text("access:key\n")
+    secret.chmod(0o600)
+    return open_store(f"s3://{name}?region=us-east-1&endpoint={url}", secret_file=secret, **options)
+
+
+@pytest.fixture(params=["unix", "redis", "rediss", "file", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "file":
         return open_store(f"file:{tmp_path}")
+    if request.param == "s3":
+        return of_bucket(request.getfixturevalue("bucket"), tmp_path)
     server: RedisServer = request.getfixturevalue("redis_server")
     urls = {
         "unix": server.url,
@@ -196,3 +208,72 @@ def test_links_fifos_and_folders_in_a_shared_folder_count_as_empty_and_strangers
     (paths[0].parent / "stranger").write_text("")
     (paths[0].parent / ".tmp-left-behind").write_text("")
     assert sorted(store.names("vyre:e1:")) == [NAME, OTHER, NONE]
+
+
+def test_each_failure_of_a_bucket_has_its_kind(bucket: str, tmp_path: Path) -> None:
+    none = of_bucket(bucket, tmp_path, "none")
+    asked = [none.ping, lambda: none.put_new(NAME, b"", 1), lambda: none.fetch([NAME], 1), lambda: list(none.names("vyre:e1:"))]
+    assert [kind_of(one) for one in asked] == ["refused"] * 4
+    away = of_bucket("http://127.0.0.1:1", tmp_path)
+    assert [kind_of(away.ping), kind_of(lambda: away.put_new(NAME, b"", 1))] == ["refused"] * 2
+
+
+ANSWERS: list[tuple[bytes, FailureKind]] = [
+    (b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", "denied"),
+    (b"HTTP/1.1 507 Insufficient Storage\r\ncontent-length: 0\r\n\r\n", "full"),
+    (b"HTTP/1.1 500 Internal\r\ncontent-length: 0\r\n\r\n", "other"),
+    (b"", "cut"),
+    (b"$-1\r\n", "cut"),
+]
+
+
+@pytest.mark.parametrize(("said", "kind"), ANSWERS)
+def test_what_a_server_says_has_its_kind(tmp_path: Path, said: bytes, kind: FailureKind) -> None:
+    pytest.importorskip("obstore", reason="obstore is for Python 3.11 and newer")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with listener.accept()[0] as client:
+                client.recv(4096)
+                client.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        store = of_bucket(f"http://127.0.0.1:{listener.getsockname()[1]}", tmp_path)
+        assert kind_of(store.ping) == kind
+        thread.join()
+
+
+def test_a_forked_child_does_not_wait_for_the_threads_that_its_parent_had(bucket: str, tmp_path: Path) -> None:
+    store = of_bucket(bucket, tmp_path)
+    store.ping()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that a process with threads forks is what this is about
+        child = os.fork()
+    if child == 0:
+        try:
+            store.ping()
+        except StoreFailure as failure:
+            os._exit(0 if "forked" in str(failure) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_folder_that_a_web_server_shows_is_read_and_not_written(tmp_path: Path) -> None:
+    object_store = pytest.importorskip("vyre_driver.remote.object_store", reason="obstore is for Python 3.11 and newer")
+    open_store(f"file:{tmp_path}").put_new(NAME, b"value" * 10, 60)
+    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        place = f"http://127.0.0.1:{server.server_port}"
+        web = object_store.ObjectStore("https://web", 1.0, kind="https", place=place, prefix="", config={}, headers={})
+        assert web.fetch([NAME, OTHER], 100) == [b"value" * 10, None]
+        assert kind_of(lambda: web.put_new(OTHER, b"", 1)) == "denied"
+        server.shutdown()
+        thread.join()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from literals import refusal
 
-from vyre_driver.errors import InvalidSetting
+from vyre_driver.errors import BackendUnavailable, InvalidSetting
 from vyre_driver.remote.addresses import open_store, store_of_settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,35 @@ def test_a_store_is_named_without_what_could_be_secret(url: str, address: str) -
     assert open_store(url).address == address
 
 
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("s3://bucket/some/prefix?region=eu-west-1&endpoint=http://127.0.0.1:9000", "s3://bucket/some/prefix"),
+        ("az://container?account=name", "az://container"),
+        ("https://cache.example:8443/vyre/", "https://cache.example:8443/vyre/"),
+    ],
+)
+def test_a_bucket_or_web_server_is_named_without_what_could_be_secret(url: str, address: str, tmp_path: Path) -> None:
+    pytest.importorskip("obstore", reason="obstore is for Python 3.11 and newer")
+    secret = tmp_path / "secret"
+    secret.write_text("user:aHVudGVyMg==")
+    secret.chmod(0o600)
+    store = open_store(url, secret_file=secret)
+    assert (store.address, "aHVudGVyMg" in repr(vars(store)["address"])) == (address, False)
+
+
+@pytest.mark.parametrize(("url", "package"), [("redis://host", "redis"), ("s3://bucket", "obstore")])
+def test_a_store_whose_package_is_missing_is_refused_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch, url: str, package: str
+) -> None:
+    for module in ("vyre_driver.remote.redis_store", "vyre_driver.remote.object_store"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    kind, code, message = refusal(lambda: open_store(url))
+    assert (kind, code, message.split(",")[0]) == (BackendUnavailable, 2004, f"{url} is reached by the package {package}")
+    assert "Fix: pip install 'vyre-driver[remote]'" in message
+
+
 KINDS = "redis, rediss, unix, file, s3, gs, az, https"
 NO_PORT = "Port could not be cast to integer value as 'many'"
 NO_NUMBER = "names a database that is not a number"
@@ -39,6 +69,7 @@ REFUSED = [
     ("memcached://host", f"memcached: is no kind of store. Fix: begin it with one of {KINDS}"),
     ("cache.example", f": is no kind of store. Fix: begin it with one of {KINDS}"),
     ("redis://host:many", f"the URL cannot be read ({NO_PORT}). Fix: set it to a URL such as redis://HOST:6379"),
+    ("s3:///prefix", "s3:/prefix names no bucket or host. Fix: write s3://NAME/PREFIX"),
     ("redis:///0", "redis:/0 names no host. Fix: write redis://HOST:6379"),
     ("redis://host/first", f"redis://host/first {NO_NUMBER}. Fix: end it in the number of a database, such as /0"),
     ("redis://host#0", "redis://host has a part behind a #. Fix: leave it out"),

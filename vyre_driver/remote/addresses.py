@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -61,7 +62,7 @@ def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: P
             return FileStore(_absolute(parts))
         case "redis" | "rediss" | "unix":
             return _redis(address, parts, options, timeout_s, secret)
-    raise _refused(address, "is of no store that this version reaches", "set it to one of redis:, rediss:, unix:, file:")
+    return _bucket(address, parts, options, timeout_s, secret)
 
 
 def checked_address(url: str) -> str:
@@ -148,11 +149,34 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
     return RedisStore(address, timeout_s, **where, host=parts.hostname, port=parts.port or _REDIS_PORT)
 
 
+def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
+    if not parts.hostname:
+        raise _refused(address, "names no bucket or host", f"write {parts.scheme}://NAME/PREFIX")
+    if secret is not None and parts.scheme == "gs":
+        raise _refused(address, "takes no user and password", "set GOOGLE_APPLICATION_CREDENTIALS, and no file of secrets")
+    try:
+        from vyre_driver.remote.object_store import ObjectStore
+    except ImportError as error:
+        raise missing_package(address, "obstore", error) from error
+    config: dict[str, object] = dict(options)
+    headers: dict[str, str] = {}
+    if secret is not None and parts.scheme == "https":
+        headers["authorization"] = f"Basic {b64encode(':'.join(secret).encode()).decode()}"
+    elif secret is not None:
+        names = ("access_key_id", "secret_access_key") if parts.scheme == "s3" else ("account_name", "account_key")
+        config |= dict(zip(names, secret, strict=True))
+    if "account" in config:
+        config["account_name"] = config.pop("account")
+    place = f"https://{parts.netloc}{parts.path}" if parts.scheme == "https" else parts.netloc
+    prefix = "" if parts.scheme == "https" else parts.path.strip("/")
+    return ObjectStore(address, timeout_s, kind=parts.scheme, place=place, prefix=prefix, config=config, headers=headers)
+
+
 def missing_package(address: str, package: str, error: ImportError) -> BackendUnavailable:
     """Return the error that says which package reaches such a store."""
     return BackendUnavailable(
         f"{address} is reached by the package {package}, which cannot be imported ({error})",
-        fix="pip install 'vyre-driver[remote]'",
+        fix="pip install 'vyre-driver[remote]'" + (" with Python 3.11 or newer" if package == "obstore" else ""),
         package=package,
     )
 

@@ -19,6 +19,7 @@ from vyre_driver.identity import device_fields
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.envelope import sealed_entry, signed_tombstone
 from vyre_driver.remote.names import device_name, entry_name, tombstone_name
+from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.trust import trust_line
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_remote_tells_what_the_store_is_and_has(
     told = data(capsys, "remote")
     assert told.pop("round_trip_s") > 0
     assert told == {
-        "schema": 1, "store": f"file:{shared}", "may_write": True, "trusted": ["builder-1"], "signs": True,
+        "schema": 1, "store": f"file:{shared}", "may_write": True, "trusted": ["builder-1"], "signs": True, "left_alone": None,
         "devices": [{"device": DEVICE.name, "entries": 2}],
     }  # fmt: skip
     monkeypatch.delenv("VYRE_CACHE_TRUST_FILE")
@@ -114,6 +115,14 @@ def test_remote_tells_what_the_store_is_and_has(
         f"2 entries for {DEVICE.name}",
     ]
     assert lines[0].endswith("and this user may write")
+
+
+def test_remote_tells_that_drivers_leave_the_store_alone(
+    builder: DiskPipelineCache, shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    breaker_of(builder, f"file:{shared}").failed("timed_out")
+    assert "drivers on this machine leave it alone for now: timed out" in run(capsys, "remote")[1].splitlines()
+    assert data(capsys, "remote")["left_alone"] == "timed out"
 
 
 def test_why_tells_what_the_store_has_under_a_key(

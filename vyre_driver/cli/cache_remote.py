@@ -21,6 +21,7 @@ from vyre_driver.remote.addresses import store_of_settings
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, opened, signed_at
 from vyre_driver.remote.exchange import pull, push
 from vyre_driver.remote.names import ENTRIES, WRITE_PROBE, device_name, device_name_of_manifest, entry_name, tombstone_name
+from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.store import StoreFailure
 from vyre_driver.remote.taking import is_deadly
 from vyre_driver.remote.trust import is_name, make_key, signer_of_settings, trust_line, trust_of_settings
@@ -103,6 +104,7 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         took_s = time.perf_counter() - began
         may_write = _may_write(store)
         counts = [(one.name, sum(1 for _ in store.names(f"{ENTRIES}{_store_name(one)}:"))) for one in physical_devices()]
+    left_alone = _left_alone(cache)
     trusted = sorted({key.name for key in trust.keys.values()}) + (["the cache's own key"] if trust.hmac_key else [])
     tell(
         options,
@@ -112,14 +114,22 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
             "may_write": may_write,
             "trusted": trusted,
             "signs": signer is not None,
+            "left_alone": left_alone or None,
             "devices": [{"device": name, "entries": number} for name, number in counts],
         },
         f"{store.address}: answers in {human_measure(took_s, 's')}, and this user may {'' if may_write else 'not '}write",
         f"taken: what is signed by {', '.join(trusted)}" if trusted else "taken: nothing, since nobody is trusted",
+        *([f"drivers on this machine leave it alone for now: {left_alone}"] if left_alone else []),
         *([] if signer else ["there is no key to sign with"]),
         *(f"{human_count(number, 'entry')} for {printable(name)}" for name, number in counts),
     )
     return 0
+
+
+def _left_alone(cache: DiskPipelineCache) -> str:
+    """Return why the drivers of this machine do not ask the store now; empty where they do."""
+    breaker = breaker_of(cache, settings.text(settings.CACHE_REMOTE) or "")
+    return breaker.reason.replace("_", " ") if breaker.is_open() else ""
 
 
 def _may_write(store: Store) -> bool:

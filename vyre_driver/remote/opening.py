@@ -59,7 +59,12 @@ def open_tier(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) 
     worker = _workers.get(name)
     if worker is None:
         opening = partial(open_store, url, timeout_s=timeout_s, secret_file=secret_file)
-        breaker = Breaker(cache, blake3(url.encode()).hexdigest()[:16])
+        breaker = breaker_of(cache, url)
         worker = _workers.setdefault(name, StoreWorker(opening, breaker, address=address, may_write=True))
     may_sign = None if mode == "read" else signer
     return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign)
+
+
+def breaker_of(cache: DiskPipelineCache, url: str) -> Breaker:
+    """Return what knows whether the drivers of this machine leave the store at a URL alone."""
+    return Breaker(cache, blake3(url.encode()).hexdigest()[:16])

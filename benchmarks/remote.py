@@ -124,9 +124,13 @@ class Made:
         self._header = header
 
     def key(self, number: int) -> PipelineCacheKey:
+        return self.key_on(self.device, number)
+
+    @staticmethod
+    def key_on(device: PhysicalDevice, number: int) -> PipelineCacheKey:
         fields: list[Any] = [("key version", 1), ("shader", number.to_bytes(32, "little")), ("binding layout", bytes(32))]
         fields += [("push constant bytes", 0), *((f"workgroup {axis}", 1) for axis in "xyz"), ("feature flags", 0)]
-        return PipelineCacheKey.from_manifest(encode_manifest([*fields, ("backend", "kompute"), *device_fields(self.device)]))
+        return PipelineCacheKey.from_manifest(encode_manifest([*fields, ("backend", "kompute"), *device_fields(device)]))
 
     def put(self, url: str, number: int, size: int) -> PipelineCacheKey:
         key = self.key(number)

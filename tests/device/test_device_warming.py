@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from machines import X, given, use
+from machines import X, events_of, given, use
 
 from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed, InvalidInput
@@ -15,6 +15,7 @@ from vyre_driver.identity import device_fields
 from vyre_driver.remote.names import claim_name, device_name
 from vyre_driver.runtime.warming import WarmReport
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +98,36 @@ def test_what_somebody_else_has_claimed_is_taken_when_it_comes(machines: Machine
         comes.start()
         assert (driver.warm([kernel]), given(witness), is_ready(kernel)) == (WarmReport(0, 1, 0), [1032], True)
         comes.join()
+
+
+def test_what_has_come_since_it_was_asked_for_is_not_compiled_once_more(machines: Machines, witness: Path) -> None:
+    machines.be("builder", signs=True)
+    use()
+    (name,) = machines.names()
+    value = machines.server.do("GET", name)
+    machines.server.do("DEL", name)
+    given(witness)
+    machines.be("other", signs=True)
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+        events_of(driver, EventKind.FETCH, 1)
+        machines.server.do("SET", name, value)
+        assert (driver.warm([kernel]), given(witness)) == (WarmReport(0, 1, 0), [1032])
+
+
+@pytest.mark.parametrize("name", ["builder", "reader"])
+def test_where_the_store_is_down_or_nothing_may_be_sent_there_all_is_compiled(
+    machines: Machines, witness: Path, name: str
+) -> None:
+    machines.be("builder", signs=True)
+    machines.be(name, signs=name == "builder")
+    if name == "builder":
+        machines.server.stop()
+    with Driver() as driver:
+        kernels = [driver.compile(shipped_module(one)) for one in ("saxpy", "fill_words")]
+        assert (driver.warm(kernels), given(witness)) == (WarmReport(0, 0, 2), [0, 0])
+    machines.server.start()
+    assert machines.names("w1") == []
 
 
 def test_what_is_no_kernel_of_this_driver_is_refused(opened: Driver) -> None:

@@ -11,31 +11,52 @@ if TYPE_CHECKING:
     from vyre_driver.identity.keys import PipelineCacheKey
 
 
-class Fetch:
-    """A key that is looked for. ``code`` is our SPIR-V of it, which an entry must have; it is let go with the answer."""
+class Answer:
+    """An outcome that one thread gives and any thread may wait for."""
+
+    def __init__(self) -> None:
+        """Begin without one."""
+        self._changed = Condition()  # which Ctrl-C does not leave taken
+        self.outcome = ""
+        """Empty at first."""
+
+    def finish(self, outcome: str) -> None:
+        """Give it, once, to all who wait."""
+        with self._changed:
+            self.outcome = outcome
+            self._changed.notify_all()
+
+    def wait(self, patience_s: float) -> str:
+        """Return the outcome; empty if there is none in so many seconds."""
+        until = time.monotonic() + patience_s
+        with self._changed:
+            while not self.outcome and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            return self.outcome
+
+
+class Fetch(Answer):
+    """A key that is looked for. ``code`` is our SPIR-V of it, which an entry must have; it is let go with the answer.
+
+    The outcome is ``hit``, ``miss``, ``elsewhere`` (another process asks), ``refused_VERDICT``, or why it was not asked.
+    """
 
     def __init__(self, key: PipelineCacheKey, code: bytes) -> None:
         """Begin without an answer."""
+        super().__init__()
         self.key, self.code = key, code
         self.began = time.monotonic()
-        self._changed = Condition()  # which Ctrl-C does not leave taken
-        self.outcome = ""
-        """``hit``, ``miss``, ``elsewhere`` (another process asks), ``refused_VERDICT``, or why not asked; empty at first."""
         self.signer = ""
         self.is_given_up = False
         """Whether who waited has gone on without it."""
 
     def finish(self, outcome: str, signer: str = "") -> None:
-        """Give the answer, once, to all who wait."""
-        with self._changed:
-            self.outcome, self.signer, self.code = outcome, signer, b""
-            self._changed.notify_all()
+        """Give the outcome, and who has signed what was taken."""
+        self.signer, self.code = signer, b""
+        super().finish(outcome)
 
     def wait(self, patience_s: float) -> str:
         """Return the outcome; empty if there is none in so many seconds, and it is given up then."""
-        until = time.monotonic() + patience_s
-        with self._changed:
-            while not self.outcome and (left := until - time.monotonic()) > 0:
-                self._changed.wait(left)
-            self.is_given_up = not self.outcome
-            return self.outcome
+        found = super().wait(patience_s)
+        self.is_given_up = not found
+        return found

@@ -20,7 +20,8 @@ from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
-from vyre_driver.remote.outcome import Fetch
+from vyre_driver.remote.outcome import Answer, Fetch
+from vyre_driver.remote.taking import take
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -117,12 +118,28 @@ class RemoteTier:
 
         Where the store cannot say, or nothing is sent there, it is.
         """
-        claim = Fetch(key, b"")
         if self._signer is None or not self.worker.may_write:
             return True
-        if not self.worker.ask(_Claim(claim_name(self._device, key.digest), for_s, claim)):
-            return True
-        return claim.wait(LONGEST_CLAIM_S) != "somebody's"
+        claim = _Claim(claim_name(self._device, key.digest), for_s)
+        return not (self.worker.ask(claim) and claim.wait(LONGEST_CLAIM_S)) or claim.values[0] is not None
+
+    def look(self, keys: Sequence[PipelineCacheKey]) -> list[str]:
+        """Return of each key, in one round trip, whether its entry is ``there``, or else ``claimed``; empty if neither.
+
+        Where the store cannot say, all are empty. What is there is asked for anew, if it was absent before.
+        """
+        entries = [entry_name(self._device, key.digest) for key in keys]
+        claims = [claim_name(self._device, key.digest) for key in keys]
+        look = _Look([*entries, *claims])
+        if self.worker.is_open() or not self.worker.ask(look) or not look.wait(LONGEST_CLAIM_S):
+            return [""] * len(keys)
+        for name, value in zip(entries, look.values, strict=False):
+            if value is not None:
+                self.worker.absent.drop(name)
+        found = zip(look.values, look.values[len(keys) :], strict=False)
+        return [
+            "claimed" if entry is None and claim is not None else "" if entry is None else "there" for entry, claim in found
+        ]
 
     def ask_again(self, key: PipelineCacheKey) -> None:
         """Forget that a key was absent: somebody has said that he compiles it."""
@@ -237,11 +254,12 @@ class _Question:
         self._tier.fail(self._fetch, outcome)
 
 
-class _Claim:
-    """A claim of a tier, asked by the worker."""
+class _Look:
+    """Whether a store has values under names, asked by the worker."""
 
-    def __init__(self, name: str, for_s: float, claim: Fetch) -> None:
-        self._name, self._for_s, self._claim = name, for_s, claim
+    def __init__(self, names: Sequence[str]) -> None:
+        self.values: Sequence[bytes | None] = ()
+        self._names, self._answer = names, Answer()
 
     def __enter__(self) -> bool:
         return True
@@ -250,12 +268,27 @@ class _Claim:
         pass
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
-        is_ours = store.claim(self._name, secrets.token_bytes(16), self._for_s)
-        self._claim.finish("ours" if is_ours else "somebody's")
-        return ()
+        return store.fetch(self._names, 0)
 
     def answered(self, values: Sequence[bytes | None]) -> None:
-        del values
+        self.values = values
+        self._answer.finish("answered")
 
     def failed(self, outcome: str) -> None:
-        self._claim.finish(outcome)
+        del outcome
+        self._answer.finish("failed")
+
+    def wait(self, patience_s: float) -> bool:
+        """Whether there is an answer, in so many seconds."""
+        return self._answer.wait(patience_s) == "answered"
+
+
+class _Claim(_Look):
+    """A name that is claimed for so many seconds; the value is None where somebody else has."""
+
+    def __init__(self, name: str, for_s: float) -> None:
+        super().__init__([name])
+        self._for_s = for_s
+
+    def ask(self, store: Store) -> Sequence[bytes | None]:
+        return [b"" if store.claim(self._names[0], secrets.token_bytes(16), self._for_s) else None]

@@ -174,13 +174,21 @@ class FirstPipelines:
         """Whether the store that machines share has given the compiled code of a key; it is asked, and waited for."""
         return self._from_store(key, code, b"") is not None
 
-    def claim_s(self, key: PipelineCacheKey, code: bytes) -> float:
-        """Return 0 where this process is to compile a key, else after how many seconds to ask again whether it is there."""
-        expected_s = self._flights.expected_s(len(code))
-        if self.remote is None or expected_s < LEAST_COMPILE_S or self.remote.claim(key, 2 * expected_s):
-            return 0.0
+    def expected_s(self, code: bytes) -> float:
+        """Return how long the driver is expected to compile a module, in seconds."""
+        return self._flights.expected_s(len(code))
+
+    def may_compile(self, key: PipelineCacheKey, code: bytes) -> bool:
+        """Claim a key of all machines, for twice as long as compiling is expected to take; returns False if another has it.
+
+        The store is asked anew when the key is next looked for.
+        """
+        expected_s = self.expected_s(code)
+        if self.remote is None or expected_s < LEAST_COMPILE_S:
+            return True
+        is_ours = self.remote.claim(key, 2 * expected_s)
         self.remote.ask_again(key)
-        return expected_s / 2
+        return is_ours
 
     def _from_store(self, key: PipelineCacheKey, code: bytes, refused: bytes) -> bytes | None:
         """Return the blob that the store of all machines has, waiting for it no longer than half of what compiling takes."""

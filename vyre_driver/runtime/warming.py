@@ -47,28 +47,24 @@ def warm(context: Context, kernels: Iterable[Kernel]) -> WarmReport:
         If the Vulkan driver refuses one; those before it stay ready.
     """
     context.device.check_usable()
-    todo = [_pipelines_of(context, kernel) for kernel in kernels]
+    return make_ready(context.first_pipelines, [_pipelines_of(context, kernel) for kernel in kernels])
+
+
+def make_ready(first: FirstPipelines, todo: list[KernelPipelines]) -> WarmReport:
+    """Make the first pipelines of kernels, in an order of this process's own; raises as ``warm``."""
     random.shuffle(todo)
-    first, counts = context.first_pipelines, Counter[str]()
-    remote = first.remote
-    if remote is not None:
-        remote.sends_at_once = True
+    counts = Counter[str]()
+    if first.remote is not None:
+        first.remote.sends_at_once = True
     try:
         while todo:
-            left, again_s = [], _LONGEST_PAUSE_S
-            for place, one in enumerate(todo):
-                if place % AT_ONCE == 0:
-                    _ask(first, todo[place : place + AT_ONCE])
-                wait_s = _make_ready(first, one, counts)
-                if wait_s:
-                    left.append(one)
-                    again_s = min(again_s, wait_s)
-            todo = left
+            todo = _pass(first, todo, counts)
             if todo:
-                time.sleep(max(_SHORTEST_PAUSE_S, again_s))
+                soonest_s = min(first.expected_s(one.spirv) for one in todo) / 2
+                time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
     finally:
-        if remote is not None:
-            remote.sends_at_once = False
+        if first.remote is not None:
+            first.remote.sends_at_once = False
     return WarmReport(counts["known"], counts["taken"], counts["compiled"])
 
 
@@ -80,24 +76,33 @@ def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:
     return found
 
 
-def _ask(first: FirstPipelines, batch: list[KernelPipelines]) -> None:
-    """Have the store asked for all of a batch, before any of it is waited for."""
-    for one in batch:
-        if not one.has_code:
-            first.look_elsewhere(one.key, one.spirv)
+def _pass(first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str]) -> list[KernelPipelines]:
+    """Make ready what is here, what the store has, and what nobody has claimed; returns the others."""
+    states = [""] * len(todo) if first.remote is None else first.remote.look([one.key for one in todo])
+    left = []
+    for place, (one, state) in enumerate(zip(todo, states, strict=True)):
+        if place % AT_ONCE == 0:  # so that what is there comes while the first of it is used
+            for other, known in zip(todo[place : place + AT_ONCE], states[place : place + AT_ONCE], strict=True):
+                if known == "there" and not other.has_code:
+                    first.look_elsewhere(other.key, other.spirv)
+        outcome = _outcome(first, one, state)
+        if outcome:
+            one.warm()
+            counts[outcome] += 1
+        else:
+            left.append(one)
+    return left
 
 
-def _make_ready(first: FirstPipelines, one: KernelPipelines, counts: Counter[str]) -> float:
-    """Make a kernel ready and return 0, or return after how many seconds to look again for what somebody else compiles."""
-    outcome = "compiled"
+def _outcome(first: FirstPipelines, one: KernelPipelines, state: str) -> str:
+    """Return how a kernel becomes ready now: ``known``, ``taken`` or ``compiled``; empty where somebody else compiles it."""
     if one.has_code:
-        outcome = "known"
-    elif first.has_arrived(one.key, one.spirv):
-        outcome = "taken"
-    else:
-        wait_s = first.claim_s(one.key, one.spirv)
-        if wait_s:
-            return wait_s
-    one.warm()
-    counts[outcome] += 1
-    return 0.0
+        return "known"
+    if state == "claimed":
+        return ""
+    if state == "there" and first.has_arrived(one.key, one.spirv):
+        return "taken"
+    if not first.may_compile(one.key, one.spirv):
+        return ""
+    # It may have come since the look: whoever had claimed it needs no claim any more.
+    return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"

@@ -8,6 +8,7 @@ Source: the commands of Redis 7 (GETRANGE, SET, SCAN, EXPIRE, TOUCH, TIME, HLEN,
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import ssl
@@ -33,6 +34,28 @@ _BYTES_A_SECOND = 8 << 20  # the slowest network on which a value is still sent
 _SCANNED = 1000
 _GLOB = {ord(character): f"\\{character}" for character in "*?[]\\^-"}
 _FULL = ("OOM", "MISCONF")
+_HANDSHAKE_BYTES = 64 << 10
+_MOST_BYTES, _MOST_LISTED = 1 << 20, 16 << 20
+_AROUND_A_VALUE = 1 << 10  # an error may stand in its place
+# What redis-py makes of an answer that is none, such as arrays in arrays, or of a socket that is gone meanwhile.
+_NO_ANSWER = (AttributeError, TypeError, ValueError, IndexError, RecursionError)
+
+
+class _Bounded:
+    """A socket that ends an answer after ``left`` bytes: redis-py keeps as many as a server likes to send."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self._made, self.left = made, _HANDSHAKE_BYTES
+
+    def recv(self, size: int) -> bytes:
+        data = self._made.recv(size)
+        self.left -= len(data)
+        if self.left < 0:
+            raise OSError(errno.EMSGSIZE, "the answer is longer than was asked for")
+        return data
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- all else is the socket's
+        return getattr(self._made, name)
 
 
 class _Seen:
@@ -43,7 +66,7 @@ class _Seen:
         self.held = threading.Lock()
         super().__init__(**options)
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Any:  # noqa: ANN401 -- a socket
         made: socket.socket = super()._connect()  # type: ignore[misc] # of redis-py's class
         with self.held:
             self.forget()
@@ -76,11 +99,18 @@ class _Seen:
         super().__del__()  # type: ignore[misc] # of redis-py's class
 
 
-class _Tcp(_Seen, Connection):
+class _Kept:
+    """Bounds what comes out of a connection, behind TLS where there is any."""
+
+    def _connect(self) -> Any:  # noqa: ANN401 -- a socket, bounded
+        return _Bounded(super()._connect())  # type: ignore[misc] # of redis-py's class
+
+
+class _Tcp(_Kept, _Seen, Connection):
     pass
 
 
-class _Unix(_Seen, UnixDomainSocketConnection):
+class _Unix(_Kept, _Seen, UnixDomainSocketConnection):
     pass
 
 
@@ -88,7 +118,7 @@ class _TcpOfTls(_Seen, Connection):
     pass
 
 
-class _Tls(SSLConnection, _TcpOfTls):
+class _Tls(_Kept, SSLConnection, _TcpOfTls):
     pass
 
 
@@ -120,7 +150,8 @@ class RedisStore:
 
     def fetch(self, names: Sequence[str], limit: int) -> list[bytes | None]:
         """Return the values: see ``Store``."""
-        answers = self._ask([("GETRANGE", name, 0, limit) for name in names])
+        most = len(names) * (limit + 1 + _AROUND_A_VALUE)
+        answers = self._ask([("GETRANGE", name, 0, limit) for name in names], most=most)
         return [None if answer == b"" else self._value(answer) for answer in answers]
 
     def put_new(self, name: str, data: bytes, keep_s: int) -> bool:
@@ -138,7 +169,7 @@ class RedisStore:
             return {}
         if self._checked(count) > MOST_FIELDS or (self._checked(size) or 0) > MOST_FIELDS_BYTES:
             raise too_many_fields(self.address, f"{count} fields of {size} bytes")
-        flat = self._one("HGETALL", name) if count else []
+        flat = self._one("HGETALL", name, most=MOST_FIELDS_BYTES + _MOST_BYTES) if count else []
         found = zip(flat[::2], flat[1::2], strict=True)
         return {field.decode("ascii", "replace"): value for field, value in found if len(value) <= limit}
 
@@ -152,7 +183,9 @@ class RedisStore:
         listed: set[str] = set()
         cursor: Any = b"0"
         while cursor is not None:
-            cursor, found = self._one("SCAN", cursor, "MATCH", f"{prefix.translate(_GLOB)}*", "COUNT", _SCANNED)
+            cursor, found = self._one(
+                "SCAN", cursor, "MATCH", f"{prefix.translate(_GLOB)}*", "COUNT", _SCANNED, most=_MOST_LISTED
+            )
             for name in (one.decode("ascii", "replace") for one in found):
                 if name not in listed:
                     listed.add(name)
@@ -178,11 +211,11 @@ class RedisStore:
         """End the connection: see ``Store``."""
         self._connection.shut()
 
-    def _one(self, *command: object, sent: int = 0) -> Any:  # noqa: ANN401 -- what the server says
-        return self._checked(self._ask([command], sent=sent)[0])
+    def _one(self, *command: object, sent: int = 0, most: int = _MOST_BYTES) -> Any:  # noqa: ANN401 -- what the server says
+        return self._checked(self._ask([command], sent=sent, most=most)[0])
 
-    def _ask(self, commands: Sequence[tuple[object, ...]], *, sent: int = 0) -> list[Any]:
-        """Return what the server says to each command: a value, or the error that is its answer."""
+    def _ask(self, commands: Sequence[tuple[object, ...]], *, sent: int = 0, most: int = _MOST_BYTES) -> list[Any]:
+        """Return what the server says to each command, of ``most`` bytes together: a value, or the error that is its answer."""
         connection = self._connection
         is_open = False
         try:
@@ -190,13 +223,15 @@ class RedisStore:
                 connection.disconnect()
             connection.connect()
             is_open = True
-            connection._sock.settimeout(self._timeout_s + sent / _BYTES_A_SECOND)  # noqa: SLF001 -- sending has no other bound
+            connected = connection._sock  # noqa: SLF001 -- nothing else bounds sending
+            connected.left = most
+            connected.settimeout(self._timeout_s + sent / _BYTES_A_SECOND)
             connection.send_packed_command(connection.pack_commands(commands))
             answers = [self._answer() for _ in commands]
         except (redis.RedisError, OSError) as error:
             raise self._failure(error, is_open=is_open) from error
-        except (AttributeError, TypeError, ValueError, IndexError) as error:  # what is no answer, or a socket gone meanwhile
-            raise StoreFailure("cut", f"{self.address} does not answer as Redis does ({error})") from error
+        except _NO_ANSWER as error:
+            raise StoreFailure("cut", f"{self.address} does not answer as Redis does ({type(error).__name__})") from error
         finally:
             if not connection.is_connected:
                 with connection.held:
@@ -225,7 +260,7 @@ class RedisStore:
         kind = _kind(error)
         if kind == "cut" and not is_open:
             kind = "refused"
-        return StoreFailure(kind, f"{self.address}: {error}")
+        return StoreFailure(kind, f"{self.address}: {str(error)[:300]}")
 
 
 def _is_of_another_type(answer: object) -> bool:

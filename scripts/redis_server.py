@@ -131,9 +131,8 @@ def main() -> int:
     if not kept.is_dir():
         for tool in ("apt-get", "dpkg-deb"):
             if shutil.which(tool) is None:
-                raise refuse(
-                    f"{tool} is not here, which fetches redis-server.", "install redis or valkey with this system's own"
-                )
+                fix = "install redis or valkey with this system's own package manager"
+                raise refuse(f"{tool} is not here, which fetches redis-server.", fix)
         try:
             fetch(kept)
         except Unavailable as error:

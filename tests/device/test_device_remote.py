@@ -14,6 +14,7 @@ from machines import X, counts_of, entry_of, events_of, given, remote_counts, us
 from racing import USE, race
 
 from vyre_driver import Driver
+from vyre_driver.cache import flight
 from vyre_driver.errors import CacheNotWarm, InvalidSetting
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
@@ -130,7 +131,10 @@ def test_where_nothing_may_be_compiled_compile_waits_for_the_store(machines: Mac
             use_driver(driver)
 
 
-def test_a_server_that_says_nothing_is_waited_for_once_a_machine(machines: Machines, witness: Path) -> None:
+def test_a_server_that_says_nothing_is_waited_for_once_a_machine(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_TIMEOUT", "0.25")
     machines.be("builder", signs=True)
     machines.be("reader")
     with machines.server.frozen():
@@ -148,15 +152,12 @@ def test_a_server_that_is_down_costs_a_machine_one_refused_connection(machines: 
     assert given(witness) == [0, 1032]
 
 
-def test_what_comes_after_patience_has_ended_is_stored_all_the_same(
-    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_after_patience_has_ended_is_stored_all_the_same(machines: Machines, witness: Path) -> None:
     machines.be("builder", signs=True)
     use()
     root = machines.be("reader")
     for pace in (root / "flight").iterdir():
         pace.write_bytes(b"1")  # compiling is expected to take microseconds
-    monkeypatch.setenv("VYRE_CACHE_REMOTE_TIMEOUT", "10")
     with Driver() as driver:
         with machines.server.frozen():
             assert use_driver(driver).reason == "no entry"
@@ -185,6 +186,7 @@ def test_without_a_right_to_write_in_the_root_what_is_taken_lives_in_memory(
     assert (use()[0].reason, given(witness)) == ("no entry; taken from the store, signed by builder", [0, 1032])
     monkeypatch.delenv("VYRE_CACHE_READONLY")
     monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
+    monkeypatch.setattr(flight, "UNKNOWN_PACE_NS", 10**9)  # in memory no pace is known
     assert (use()[0].reason, given(witness)) == ("no entry (memory only); taken from the store, signed by builder", [1032])
 
 

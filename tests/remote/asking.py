@@ -54,10 +54,10 @@ class Asked:
         return self.outcome
 
 
-def worker_of(url: str, root: Path | None, **options: object) -> StoreWorker:
-    """Return a worker for a store, with a breaker whose periods are not spread."""
+def worker_of(url: str, root: Path | None, timeout_s: float = 10.0, **options: object) -> StoreWorker:
+    """Return a worker for a store, patient as a busy machine needs it, with a breaker whose periods are not spread."""
     breaker = Breaker(DiskPipelineCache(root), "0123456789abcdef", spread=lambda: 0.0)
-    return StoreWorker(lambda: open_store(url, **options), breaker, address=url, may_write=True)  # type: ignore[arg-type]
+    return StoreWorker(lambda: open_store(url, timeout_s=timeout_s, **options), breaker, address=url, may_write=True)  # type: ignore[arg-type]
 
 
 def ask(one: StoreWorker, *names: str, is_refused: bool | None = None) -> Asked:

@@ -72,7 +72,7 @@ def test_a_server_that_comes_back_is_asked_again_after_a_ping(redis_server: Redi
 
 
 def test_a_silent_server_has_no_answer_and_is_left_alone_by_other_processes_too(redis_server: RedisServer, root: Path) -> None:
-    one, other = worker_of(redis_server.url, root), worker_of(redis_server.url, root)
+    one, other = (worker_of(redis_server.url, root, 0.25) for _ in range(2))
     with redis_server.frozen():
         assert ask(one, NAME).outcome == "no_answer"
     assert (one.breaker.reason, ask(other, NAME).outcome, other.breaker.reason) == ("timed_out", "open", "timed_out")

@@ -1,4 +1,4 @@
-"""One dispatch, top to bottom: module and arrays in, arrays out. The only module that sees cache, shaders and device together."""
+"""One dispatch, top to bottom: module and arrays in, arrays out; the only module that sees cache, shaders and device."""
 
 from __future__ import annotations
 

@@ -33,7 +33,6 @@ STAGES = (
     "specialization",
     "binding",
     "cache",
-    "remote",
     "autotune",
     "remote",
     "lowering",

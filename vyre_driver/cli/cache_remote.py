@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _FIXES: dict[FailureKind, str] = {
     "refused": "start the store, or correct VYRE_CACHE_REMOTE",
     "timed_out": "see what keeps the store busy, or raise VYRE_CACHE_REMOTE_TIMEOUT",
+    "late": "see what keeps the store or the network busy",
     "cut": "look at what the store logged, and try again",
     "denied": "correct the user, password or certificate (VYRE_CACHE_REMOTE_SECRET_FILE), or give that user the right",
     "full": "give the store more room, or let it forget what was not used (docs/fleet.md)",

@@ -11,10 +11,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from blake3 import blake3
-
-from vyre_driver.cache.admission import admit
-from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict, decode_entry
+from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict
 from vyre_driver.cache.flight import FlightLock
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
@@ -209,22 +206,11 @@ class RemoteTier:
 
     def _take(self, fetch: Fetch, tombstone: bytes | None, data: bytes) -> tuple[str, str]:
         """Judge what a store had under a name; returns the outcome, and who signed it if it was taken."""
-        digest = fetch.key.digest
-        verdict, encoded, signer = opened(data, self._trust)
-        if encoded is None:
-            return f"refused_{verdict.counted}", ""
-        if tombstone is not None and self._is_deadly(digest, tombstone, encoded):
-            return "refused_deadly", ""
-        found = admit(self._cache, digest, encoded, hmac_key=None, devices={self._ids}, spirv=fetch.code, over_code=True)
+        digest, ids = fetch.key.digest, {self._ids}
+        found, signer = take(self._cache, digest, data, tombstone, trust=self._trust, devices=ids, spirv=fetch.code)
         if found in {"imported", "known"}:
             return "hit", signer
         return f"refused_{found.counted if isinstance(found, Verdict) else found}", ""
-
-    def _is_deadly(self, digest: bytes, tombstone: bytes, encoded: bytes) -> bool:
-        """Whether somebody who is trusted says that this entry's blob kills the driver."""
-        blob_digest = opened_tombstone(digest, tombstone, self._trust)[1]
-        entry = decode_entry(digest, encoded)[1]
-        return entry is not None and blob_digest == blake3(entry.native).digest()
 
 
 class _Question:

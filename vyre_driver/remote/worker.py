@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from vyre_driver.process.threads import start_all
 from vyre_driver.remote.absent import AbsentNames
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES
+from vyre_driver.remote.exchange import KEEP_S
 from vyre_driver.remote.link import Link
 from vyre_driver.remote.store import StoreFailure
 from vyre_driver.remote.uploads import Uploads
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("vyre_driver.remote")
 _Answer = TypeVar("_Answer")
 MOST_FETCHES = 64
-KEEP_S = 30 * 24 * 3600
 IDLE_S = 10.0
 LEAVING_S = 1.0
 _AGAIN_S = 5.0  # when what could not be sent is tried again

@@ -71,11 +71,11 @@ def told(report: Report) -> str:
     return "\n".join(one.describe() for one in report.failures)
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in (1, 2, 3))])
 def test_the_hand_written_cases_agree_and_what_is_refused_is_known(
     kompute: RunProgram, physical_device: PhysicalDevice, first: int
 ) -> None:
-    answers = [answer(kompute, case) for case in islice(hand_written(Options()), first, None, 2)]
+    answers = [answer(kompute, case) for case in islice(hand_written(Options()), first, None, 4)]
     failed = [one.failure.describe() for one in answers if one.failure is not None]
     refused = {one.name: one.refusal for one in answers if one.refusal is not None}
     every = REFUSED if physical_device.driver_id == NVIDIA else REFUSED | NOT_FUSED

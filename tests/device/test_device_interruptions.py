@@ -8,7 +8,7 @@ from interruptions import Child, drawn, summary
 pytestmark = pytest.mark.device
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [24, pytest.param(300, marks=pytest.mark.thorough)])
 def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left(count: int) -> None:
     child = Child("interruption.py")
     points = drawn(child.points(), count)

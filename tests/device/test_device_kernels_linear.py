@@ -68,7 +68,7 @@ CASES = [(definition, byte_len, one) for one in CANDIDATES for definition in BOT
         pytest.param(
             *case,
             id=f"{case[0].name} {case[1]} {case[2]}",
-            marks=[pytest.mark.thorough] if number % 23 else [],
+            marks=[pytest.mark.thorough] if number % 41 else [],
         )
         for number, case in enumerate(CASES)
     ],

@@ -127,10 +127,10 @@ def missed(driver: Driver, definition: KernelDefinition, candidate: Candidate, s
 @pytest.mark.parametrize(
     ("definition", "candidate", "sizes"),
     [
-        *(pytest.param(*case, id=f"{case[0].name} {case[1]}") for case in CASES[::2]),
+        *(pytest.param(*case, id=f"{case[0].name} {case[1]}") for case in CASES[::3]),
         *(
             pytest.param(*case, id=f"{case[0].name} {case[1]}", marks=pytest.mark.thorough)
-            for case in (*CASES[1::2], *SMALL_CASES)
+            for case in (*CASES[1::3], *CASES[2::3], *SMALL_CASES)
         ),
     ],
 )

@@ -196,7 +196,7 @@ class Maker:
         return [ir.block(*self.body(nesting))]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_a_program_of_guards_that_is_free_gives_the_same_in_every_workgroup(seed: int) -> None:
     maker = Maker(seed)

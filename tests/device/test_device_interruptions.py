@@ -13,4 +13,4 @@ def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left(coun
     child = Child("interruption.py")
     points = drawn(child.points(), count)
     wrong, reached = child.complaints(points)
-    assert (wrong, reached > count * 0.9) == ({}, True), summary(wrong)  # threads take part: a step may be one later
+    assert (wrong, reached > count * 0.8) == ({}, True), summary(wrong)  # threads take part: a step may be one later

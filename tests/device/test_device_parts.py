@@ -176,7 +176,7 @@ def test_after_ctrl_c_the_next_move_is_right(place: tuple[Driver, bool, bool], s
     try:
         for how, move in moves(place[0], spin).items():
             running = spin.bound.submit()
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             with pytest.raises(KeyboardInterrupt):
                 move(NEVER)
             assert not running.done(), how

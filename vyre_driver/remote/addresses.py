@@ -133,20 +133,17 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
     database = options.get("db") or (parts.path.strip("/") if parts.scheme != "unix" else "") or "0"
     if not (database.isascii() and database.isdecimal()):
         raise _refused(address, "names a database that is not a number", "end it in the number of a database, such as /0")
-    try:
-        from vyre_driver.remote.redis_store import RedisStore
-    except ImportError as error:
-        raise missing_package(address, "redis", error) from error
-    where: dict[str, object] = {"db": int(database)}
-    if secret is not None:
-        where |= {"username": secret[0] or None, "password": secret[1]}
+    from vyre_driver.remote.redis_store import RedisStore
+    from vyre_driver.remote.resp import Place
+
     if parts.scheme == "unix":
-        return RedisStore(address, timeout_s, **where, path=str(_absolute(parts)))
-    if not parts.hostname:
+        place = Place(path=str(_absolute(parts)))
+    elif not parts.hostname:
         raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
-    if parts.scheme == "rediss":
-        where["ssl_ca_certs"] = options.get("ca")
-    return RedisStore(address, timeout_s, **where, host=parts.hostname, port=parts.port or _REDIS_PORT)
+    else:
+        port, has_tls = parts.port or _REDIS_PORT, parts.scheme == "rediss"
+        place = Place(host=parts.hostname, port=port, has_tls=has_tls, authority=options.get("ca"))
+    return RedisStore(address, timeout_s, place, database=int(database), secret=secret)
 
 
 def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:

@@ -47,16 +47,18 @@ PULLED = 100
 SETTLING_S = 1.1  # as in benchmarks.disk
 LEAVING = """
 import sys, time
+from functools import partial
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.breaker import Breaker
+from vyre_driver.remote.exchange import put_absent
 from vyre_driver.remote.worker import StoreWorker
 worker = StoreWorker(lambda: open_store(sys.argv[1]), Breaker(DiskPipelineCache(None), "0" * 16), address="", may_write=True)
 worker.wake()
 while worker._link._store is None:
     time.sleep(0.001)
 for number in range(32):
-    worker.uploads.add(f"vyre:e1:{number}", bytes(1 << 20), lambda _what: None)
+    worker.uploads.add(partial(put_absent, f"vyre:e1:{number}", bytes(1 << 20)), 1 << 20, lambda _what: None)
 worker.wake()
 print(time.time(), flush=True)
 """

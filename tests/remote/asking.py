@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.remote import worker
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.breaker import Breaker
+from vyre_driver.remote.exchange import put_absent
 from vyre_driver.remote.worker import StoreWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from vyre_driver.remote.store import Store
@@ -66,3 +68,8 @@ def ask(one: StoreWorker, *names: str, is_refused: bool | None = None) -> Asked:
     assert one.ask(asked)
     asked.end()
     return asked
+
+
+def send(one: StoreWorker, name: str, data: bytes, note: Callable[[str], None]) -> bool:
+    """Have a value sent; returns whether there was room."""
+    return one.uploads.add(partial(put_absent, name, data), len(data), note)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from asking import WAITS_S, Asked, ask, worker_of
+from asking import WAITS_S, Asked, ask, send, worker_of
 from faults import Fault
 
 from vyre_driver.cache import DiskPipelineCache
@@ -160,7 +160,7 @@ def sent(one: worker.StoreWorker, name: str, data: bytes) -> str:
     """Have a value sent, and return under what that was counted."""
     outcomes: list[str] = []
     one.uploads._spread = lambda: 0.0  # noqa: SLF001 -- at once
-    assert one.uploads.add(name, data, outcomes.append)
+    assert send(one, name, data, outcomes.append)
     one.wake()
     until(lambda: outcomes)
     return outcomes[0]
@@ -189,7 +189,7 @@ def test_a_full_server_is_read_and_gets_nothing_for_five_minutes(redis_server: R
     one = worker_of(redis_server.url, root)
     assert sent(one, "vyre:e1:other", VALUE) == "remote_full"
     assert (ask(one, NAME).values, one.is_open()) == ([VALUE], False)
-    assert one.uploads.add("vyre:e1:third", VALUE, lambda _what: None)
+    assert send(one, "vyre:e1:third", VALUE, lambda _what: None)
     assert 299 < (one.uploads.next_due() or 0) <= 300
 
 
@@ -217,6 +217,7 @@ def test_the_connection_is_given_back_when_it_is_idle(
     one = worker_of(redis_server.url, root)
     before = clients(redis_server)
     assert ask(one, NAME).values == [None]
+    until(lambda: len(clients(redis_server) - before) == 1)  # an earlier test's may be closing still
     (ours,) = clients(redis_server) - before
     until(lambda: ours not in clients(redis_server))
     assert ask(one, NAME).values == [None]
@@ -235,10 +236,10 @@ def test_a_forked_child_asks_over_a_connection_of_its_own(redis_server: RedisSer
 
 LEAVING = """
 import sys
-from asking import ask, worker_of
+from asking import ask, send, worker_of
 one = worker_of(sys.argv[1], None)
 print(len(ask(one, sys.argv[2]).values[0]))
-one.uploads.add("vyre:e1:left", b"behind", print)
+send(one, "vyre:e1:left", b"behind", print if sys.argv[3:] else lambda outcome: None)
 one.wake()
 print("ends", flush=True)
 """
@@ -247,7 +248,7 @@ HERE = {"PYTHONPATH": str(Path(__file__).parent)}
 
 def test_a_process_that_ends_sends_what_it_has_first(redis_server: RedisServer, run_python: RunChild) -> None:
     redis_server.do("SET", NAME, VALUE)
-    done = run_python("-c", LEAVING, redis_server.url, NAME, env=HERE)
+    done = run_python("-c", LEAVING, redis_server.url, NAME, "tell", env=HERE)
     assert (done.stdout, done.stderr) == ("16384\nends\nremote_put\n", "")
     assert redis_server.do("GET", "vyre:e1:left") == b"behind"
 
@@ -259,3 +260,27 @@ def test_a_process_that_ends_goes_on_to_end_where_the_server_says_nothing_more(
     proxy.fault = Fault(after=len("$16384\r\n\r\n") + len(VALUE), drip_s=0.2)
     done = run_python("-c", LEAVING, proxy.url, NAME, env=HERE)
     assert (done.status, done.stdout, done.stderr) == (0, "16384\nends\n", "")
+
+
+def test_what_is_being_sent_when_a_process_ends_is_waited_for(redis_server: RedisServer, proxy: FaultProxy, root: Path) -> None:
+    proxy.fault = Fault(delay_s=0.1)
+    one, outcomes = worker_of(proxy.url, root), list[str]()
+    one.uploads._spread = lambda: 0.0  # noqa: SLF001 -- at once
+    send(one, NAME, VALUE, outcomes.append)
+    one.wake()
+    until(lambda: one.uploads.next_due() is None)
+    one.leave(WAITS_S)
+    assert (outcomes, redis_server.do("GET", NAME)) == (["remote_put"], VALUE)
+
+
+def test_what_cannot_be_sent_before_a_process_ends_is_given_up_and_counted_and_the_store_not_blamed(
+    redis_server: RedisServer, proxy: FaultProxy, root: Path
+) -> None:
+    one, outcomes = worker_of(proxy.url, root), list[str]()
+    assert ask(one, NAME).values == [None]
+    proxy.fault = Fault(after=1, silent=True)
+    for name in (NAME, "vyre:e1:later"):
+        send(one, name, VALUE, outcomes.append)
+    one.leave(0.2)
+    until(lambda: len(outcomes) == 2)
+    assert (outcomes, one.is_open(), redis_server.do("DBSIZE")) == (["remote_put_failed", "remote_put_shed"], False, 0)

@@ -90,6 +90,14 @@ def push(
     return report
 
 
+def put_absent(name: str, data: bytes, store: Store) -> bool:
+    """Store a value unless the name is taken, in which case nothing is sent; returns whether it was free.
+
+    The failure of the store goes through.
+    """
+    return store.fetch([name], 0)[0] is None and store.put_new(name, data, KEEP_S)
+
+
 def _left_out(*, imported: bool, native: bytes, size: int) -> str:
     """Return why an entry is not pushed; empty where it is."""
     if imported:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict
@@ -16,6 +17,7 @@ from vyre_driver.cache.flight import FlightLock
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
+from vyre_driver.remote.exchange import put_absent
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.outcome import Answer, Fetch
 from vyre_driver.remote.taking import take
@@ -166,7 +168,8 @@ class RemoteTier:
         }
 
     def _send(self, name: str, data: bytes) -> None:
-        if self.worker.uploads.add(name, data, self._cache.note, at_once=self.sends_at_once):
+        """Have a value sent, unless somebody else's is there by then."""
+        if self.worker.uploads.add(partial(put_absent, name, data), len(data), self._cache.note, at_once=self.sends_at_once):
             self.worker.wake()
         else:
             self._cache.note("remote_put_shed")

@@ -1,14 +1,16 @@
-"""What waits to be sent to a store: entries that were compiled here, and the names of entries that were used."""
+"""What waits to be sent to a store: entries and tuning records that were made here, and the names of entries that were used."""
 
 from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vyre_driver.remote.store import Store
 
 MOST_ENTRIES, MOST_BYTES = 32, 64 << 20
 MOST_NAMES = 256
@@ -18,10 +20,10 @@ REST_S = 300.0  # after the store was full
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A signed value and its name; ``note`` counts what becomes of it."""
+    """``send`` gives a store what waits and returns whether it had not been there; ``note`` counts what becomes of it."""
 
-    name: str
-    data: bytes
+    send: Callable[[Store], bool] = field(compare=False)
+    byte_len: int
     note: Callable[[str], None] = field(compare=False)
     due: float = 0.0
 
@@ -38,12 +40,12 @@ class Uploads:
         self.is_hurried = False
         """Whether what is not due is sent all the same: the process ends."""
 
-    def add(self, name: str, data: bytes, note: Callable[[str], None], *, at_once: bool = False) -> bool:
-        """Have a value sent within the next 2 s, or ``at_once``; returns whether there was room."""
+    def add(self, send: Callable[[Store], bool], byte_len: int, note: Callable[[str], None], *, at_once: bool = False) -> bool:
+        """Have so many bytes sent within the next 2 s, or ``at_once``; returns whether there was room."""
         waiting = self._waiting
-        if len(waiting) >= MOST_ENTRIES or sum(len(one.data) for one in list(waiting)) + len(data) > MOST_BYTES:
+        if len(waiting) >= MOST_ENTRIES or sum(one.byte_len for one in list(waiting)) + byte_len > MOST_BYTES:
             return False
-        waiting.append(Upload(name, data, note, self._clock() + (0.0 if at_once else SPREAD_S * self._spread())))
+        waiting.append(Upload(send, byte_len, note, self._clock() + (0.0 if at_once else SPREAD_S * self._spread())))
         return True
 
     def touch(self, name: str) -> None:
@@ -70,7 +72,7 @@ class Uploads:
 
     def put_back(self, upload: Upload, after_s: float) -> None:
         """Have a value wait on that could not be sent now."""
-        self._waiting.append(Upload(upload.name, upload.data, upload.note, self._clock() + after_s))
+        self._waiting.append(replace(upload, due=self._clock() + after_s))
 
     def rest(self) -> None:
         """Send nothing for five minutes: the store is full."""

@@ -88,6 +88,7 @@ class StoreWorker:
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._ended: SimpleQueue[None] = SimpleQueue()
         self._serving = threading.Lock()  # held by the thread
+        self._is_sending = self._is_left = False
         self._link = Link(self._open_store)
 
     def is_open(self) -> bool:
@@ -115,12 +116,23 @@ class StoreWorker:
         return True
 
     def leave(self, within_s: float) -> None:
-        """Send what waits to be sent, for so many seconds at most."""
+        """Send what waits to be sent, and what is being sent, for so many seconds at most.
+
+        What is still under way then is given up, and the last tenth of the time is for counting it: nothing may be told by a
+        thread while Python ends.
+        """
         self.uploads.is_hurried = True
-        if self._serving.locked() and self.uploads.next_due() is not None:
-            self._wakes.put(None)
+        if not self._serving.locked() or not (self._is_sending or self.uploads.next_due() is not None):
+            return
+        self._ended = SimpleQueue()
+        self._wakes.put(None)
+        try:
+            self._ended.get(timeout=0.9 * within_s)
+        except Empty:
+            self._is_left = True
+            self._link.close()
             with suppress(Empty):
-                self._ended.get(timeout=within_s)
+                self._ended.get(timeout=0.1 * within_s)
 
     def _serve(self) -> None:
         """Serve for as long as the process lives; where another thread serves already, do nothing."""
@@ -161,10 +173,14 @@ class StoreWorker:
         if self._questions:
             self._fetch(self._questions.popleft())
             return True
-        upload = self.uploads.take()
-        if upload is not None:
-            self._put(upload)
-            return True
+        self._is_sending = True  # before it is taken: who leaves sees it wait, or be sent
+        try:
+            upload = self.uploads.take()
+            if upload is not None:
+                self._put(upload)
+                return True
+        finally:
+            self._is_sending = False
         return self._touch()
 
     def _fetch(self, question: Question) -> None:
@@ -188,16 +204,17 @@ class StoreWorker:
                 question.failed(outcome)
 
     def _put(self, upload: Upload) -> None:
-        """Send a value, unless somebody else's is there."""
-        if self.is_open():
+        """Send what waits, unless it is there."""
+        if self._is_left or self.is_open():
             if self.uploads.is_hurried:
                 upload.note("remote_put_shed")
             else:
                 self.uploads.put_back(upload, _AGAIN_S)
             return
         try:
-            outcome = self._do(lambda store: _put_new(store, upload), len(upload.data))
-            self.bytes_written += len(upload.data) if outcome == "remote_put" else 0
+            is_new = self._do(upload.send, upload.byte_len)
+            outcome = "remote_put" if is_new else "remote_put_known"
+            self.bytes_written += upload.byte_len if is_new else 0
         except StoreFailure as error:
             outcome = "remote_put_failed"
             if error.kind == "denied":
@@ -206,7 +223,7 @@ class StoreWorker:
             elif error.kind == "full":
                 self.uploads.rest()
                 outcome = "remote_full"
-            else:
+            elif not self._is_left:  # else the store has done nothing wrong
                 self.breaker.failed(error.kind)
         upload.note(outcome)
 
@@ -232,13 +249,6 @@ class StoreWorker:
             self.spent_s += time.monotonic() - began
         self.breaker.answered()
         return answer
-
-
-def _put_new(store: Store, upload: Upload) -> str:
-    """Store a value and return the name under which that is counted; one that is there is not sent."""
-    if store.fetch([upload.name], 0)[0] is not None:
-        return "remote_put_known"
-    return "remote_put" if store.put_new(upload.name, upload.data, KEEP_S) else "remote_put_known"
 
 
 def _leave() -> None:

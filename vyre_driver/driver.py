@@ -119,12 +119,13 @@ class Driver:
         self._autotune = autotune
         self._tuning: TuningRecords | None = None
         self._looking = threading.RLock()
-        if autotune is not None or settings.text(settings.AUTOTUNE):
-            _ = self.tuning
         self.events = Events(listeners_from_settings(self.device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
         remote = shared_store(self.cache, self.device, self.events)
+        self._others_records = remote.records if remote is not None and settings.switch(settings.AUTOTUNE_REMOTE) else None
+        if autotune is not None or settings.text(settings.AUTOTUNE):
+            _ = self.tuning
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
         takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
@@ -142,7 +143,7 @@ class Driver:
         """The tuning records, with their place and mode."""
         with self._looking:
             if self._tuning is None:
-                self._tuning = TuningRecords.from_settings(self._autotune)
+                self._tuning = TuningRecords.from_settings(self._autotune, self._others_records)
             return self._tuning
 
     def compile(

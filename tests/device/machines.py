@@ -47,6 +47,7 @@ class Machines:
         if not root.exists():
             expect_to_wait(root, self._device)
         self._patch.setenv("VYRE_CACHE_DIR", str(root))
+        self._patch.setenv("XDG_STATE_HOME", str(self.folder / f"{name}-state"))
         self._patch.delenv("VYRE_CACHE_SIGN_KEY_FILE", raising=False)
         if signs:
             key = self.folder / f"{name}.key"
@@ -57,6 +58,10 @@ class Machines:
                     (self.folder / "trusted").write_text("\n".join(self._trusted), "utf-8")
             self._patch.setenv("VYRE_CACHE_SIGN_KEY_FILE", str(key))
         return root
+
+    def records(self, name: str) -> Path:
+        """Return the file of a machine's tuning records."""
+        return self.folder / f"{name}-state" / "vyre" / "autotune.toml"
 
     def until_there(self, count: int) -> None:
         """Wait until the store has so many entries."""

@@ -329,3 +329,70 @@ def test_nobody_is_warned_of_a_missing_file_that_may_be_missing(
     if reason == "it is being made":
         records.will_be_made()
     assert (records.best(Kernel(), (4,)), records.is_idle) == (None, reason != "VYRE_AUTOTUNE=tune")
+
+
+class Others:
+    """Machines that have measured ``records``, and what they were asked and told."""
+
+    def __init__(self, *records: AutotuneRecord) -> None:
+        self.records = records
+        self.patience: list[float] = []
+        self.told: list[AutotuneRecord] = []
+
+    def ask(self, key: AutotuneKey, take: Callable[[AutotuneKey, AutotuneRecord], bool], patience_s: float) -> None:
+        self.patience.append(patience_s)
+        for one in self.records:
+            take(key, one)
+
+    def tell(self, key: AutotuneKey, record: AutotuneRecord) -> None:
+        assert key == KEY
+        self.told.append(record)
+
+
+def sharing(mode: TuningMode, *records: AutotuneRecord, path: Path | None = None) -> tuple[TuningRecords, Others]:
+    others = Others(*records)
+    return TuningRecords(None if path else AutotuneStore(), path, mode, others=others), others
+
+
+def test_other_machines_are_asked_where_there_is_no_record_for_just_this_class_of_sizes_and_what_they_know_counts_next() -> (
+    None
+):
+    records, others = sharing(TuningMode.READ, Kernel().record(7, "64"))
+    assert (records.is_idle, [found(records, (64,)) for _ in range(3)], others.patience) == (False, [None, 7, 7], [0.0])
+    assert (found(records, (128,)), others.patience, len(records.store)) == (7, [0.0, 0.0], 0)
+
+
+def test_they_are_waited_for_only_before_a_kernel_is_tuned_unasked() -> None:
+    records, others = sharing(TuningMode.TUNE, Kernel().record(7, "64"))
+    assert ([records.claim(Kernel(), size) for size in ((64,), (64,), (32,))], others.patience) == (
+        [False, False, True],
+        [0.25] * 2,
+    )
+    records, others = sharing(TuningMode.FORCE, Kernel().record(7, "64"))
+    assert (records.claim(Kernel(), (64,)), others.patience) == (True, [])
+    records, others = sharing(TuningMode.OFF, Kernel().record(7, "64"))
+    assert (records.is_idle, found(records, (64,)), others.patience) == (True, None, [])
+
+
+def test_they_are_told_what_is_measured_here_and_never_what_they_said(tmp_path: Path) -> None:
+    ours, theirs = Kernel().record(5, "32"), Kernel().record(7, "64")
+    records, others = sharing(TuningMode.READ, theirs, path=tmp_path / "records.toml")
+    assert found(records, (64,)) is None
+    records.keep(Kernel(), ours)
+    assert (others.told, found(records, (64,)), found(records, (32,))) == ([ours], 7, 5)
+    files = {path.name: list(AutotuneStore.load(path).records().values()) for path in tmp_path.glob("*.toml")}
+    assert files == {"records.toml": [ours], "records.taken.toml": [theirs]}
+
+
+def test_of_two_that_others_have_measured_the_better_stays_and_where_no_file_can_be_written_this_process_alone_uses_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "records.taken.toml").mkdir()
+    worse, better = Kernel().record(1, samples=3), Kernel().record(2, samples=9)
+    records, _ = sharing(TuningMode.READ, better, worse, path=tmp_path / "records.toml")
+    with pytest.warns(AutotuneWarning, match="nothing is known of tuned kernels"):
+        assert found(records) is None
+    assert found(records) == 2
+    assert [message.partition(": ")[0] for message in caplog.messages] == [
+        "what other machines have measured is used by this process alone"
+    ]

@@ -124,7 +124,10 @@ def tuned_config(
     prepared: ProgramSource, config: DispatchConfig | None, device: PhysicalDevice, records: TuningRecords
 ) -> DispatchConfig | None:
     """Return the configuration with the best workgroup size known, None if that is the declared one, or none is known."""
-    known = program_target(prepared, config, device).known(records)
+    target = program_target(prepared, config, device)
+    if all(len(axis.values) == 1 for axis in target.space.axes):  # which records, ours or others', would not change
+        return None
+    known = target.known(records)
     if known is None or known.workgroup_size == prepared.rules.workgroup:
         return None
     return replace(config or DispatchConfig(), workgroup_override=known.workgroup_size)

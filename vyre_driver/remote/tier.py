@@ -20,6 +20,7 @@ from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_to
 from vyre_driver.remote.exchange import put_absent
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.outcome import Answer, Fetch
+from vyre_driver.remote.shared_records import SharedRecords
 from vyre_driver.remote.taking import take
 from vyre_driver.telemetry.events import EventKind
 
@@ -57,6 +58,7 @@ class RemoteTier:
         self.worker = worker
         self._cache, self._events = cache, events
         self._trust, self._signer = trust, signer
+        self.records = SharedRecords(worker, device, trust, signer, cache.note)
         self._device = device_name(device_fields(device))
         self._ids = DeviceIds.of_manifest(encode_manifest(device_fields(device)))
         self._asked: dict[bytes, Fetch] = {}

@@ -17,7 +17,7 @@ from vyre_driver.remote.exchange import KEEP_S
 from vyre_driver.remote.names import TUNINGS, tuning_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
     from vyre_driver.remote.store import Store
@@ -41,13 +41,18 @@ class Records:
 
 
 def read_records(store: Store, trust: Trust, device: str, name: str) -> Records:
-    """Return the records of a kernel on a device, of a name as ``tuning_name`` makes it. The failure of the store goes through.
+    """Return the records of a kernel on a device, as ``records_of``. The failure of the store goes through."""
+    return records_of(store.fields(name, MAX_RECORD_BYTES), trust, device, name)
+
+
+def records_of(fields: Mapping[str, bytes], trust: Trust, device: str, name: str) -> Records:
+    """Return the records of a kernel on a device, which are the fields below a name as ``tuning_name`` makes it.
 
     A record counts when it is signed by somebody trusted, its key is that of the name, and its identity that of its field:
     what was stored elsewhere is not taken for it.
     """
     records = Records()
-    for identity, data in store.fields(name, MAX_RECORD_BYTES).items():
+    for identity, data in fields.items():
         verdict, text, signer = opened_record(data, trust)
         one = None if text is None else _parsed(text)
         if verdict is not Verdict.HIT or one is None:

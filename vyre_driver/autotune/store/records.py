@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import math
 import threading
 import warnings
@@ -15,10 +16,14 @@ from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
     from vyre_driver.autotune.store.store import AutotuneStore
 
+_LOG = logging.getLogger("vyre_driver.autotune")
+PATIENCE_S = 0.25  # for the records of other machines, before half a minute of measuring
+_SAVES_WITHIN_S = 1.0
 Size = tuple[int, ...]
 
 
@@ -49,13 +54,32 @@ class RecordTarget(Protocol):
         """Whether a record of that identity names a choice that still exists and that the device supports."""
 
 
+class SharedRecords(Protocol):
+    """The records that machines share (``remote.shared_records``)."""
+
+    def ask(self, key: AutotuneKey, take: Callable[[AutotuneKey, AutotuneRecord], bool], patience_s: float) -> None:
+        """Have those of a kernel given to ``take`` on another thread; wait for that, for so many seconds at most."""
+
+    def tell(self, key: AutotuneKey, record: AutotuneRecord) -> None:
+        """Give them one that was measured here."""
+
+
 class TuningRecords:
     """A store with its place and mode. Safe for threads. The file is read when the first record is asked for, once."""
 
-    def __init__(self, store: AutotuneStore | None, path: Path | None, mode: TuningMode, *, is_named: bool = False) -> None:
+    def __init__(
+        self,
+        store: AutotuneStore | None,
+        path: Path | None,
+        mode: TuningMode,
+        *,
+        is_named: bool = False,
+        others: SharedRecords | None = None,
+    ) -> None:
         """Use a store as it is (without a path it is never saved), or the file at ``path``, or with neither memory alone.
 
         ``is_named`` says that the caller named the file: if it is missing when it is first read, there is a warning.
+        ``others`` are machines that are asked for what they have measured, and told what is measured here.
         """
         self.path = path
         self.mode = mode
@@ -64,6 +88,8 @@ class TuningRecords:
         self._store = store
         self._must_be_there = is_named and mode is TuningMode.READ  # else it is made by tuning
         self._claimed: set[str] = set()
+        self._others = None if mode is TuningMode.OFF else others
+        self._taken: AutotuneStore | None = None
         self._loading = threading.Lock()
 
     def __repr__(self) -> str:
@@ -73,8 +99,12 @@ class TuningRecords:
         return one_line("TuningRecords", place, f"mode {self.mode.value}", read, "not usable" if self.refused else "")
 
     @classmethod
-    def from_settings(cls, given: AutotuneStore | str | os.PathLike[str] | None = None) -> TuningRecords:
+    def from_settings(
+        cls, given: AutotuneStore | str | os.PathLike[str] | None = None, others: SharedRecords | None = None
+    ) -> TuningRecords:
         """Return those of a store or a file, None takes VYRE_AUTOTUNE_FILE, else the default place; VYRE_AUTOTUNE is the mode.
+
+        ``others`` as above.
 
         Raises
         ------
@@ -86,25 +116,25 @@ class TuningRecords:
         mode = TuningMode(settings.choice(settings.AUTOTUNE, [one.value for one in TuningMode]) or TuningMode.READ.value)
         if given is None:
             named = settings.absolute_path(settings.AUTOTUNE_FILE)
-            return cls(None, named or default_path(), mode, is_named=named is not None)
+            return cls(None, named or default_path(), mode, is_named=named is not None, others=others)
         from vyre_driver.autotune.store.store import AutotuneStore  # late, here and below: most processes have no records
 
         if isinstance(given, AutotuneStore):
-            return cls(given, None, mode)
+            return cls(given, None, mode, others=others)
         try:
             path = Path(given)
         except TypeError as error:
             raise InvalidInput(
                 f"autotune is of type {type(given).__name__}", fix="pass an AutotuneStore, or a file as text or Path"
             ) from error
-        return cls(None, path, mode, is_named=True)
+        return cls(None, path, mode, is_named=True, others=others)
 
     @property
     def store(self) -> AutotuneStore:
         """The records. A file that cannot be used is warned of once, and counts as empty: tuning only affects speed."""
         with self._loading:
             if self._store is None:
-                self._store = self._loaded()
+                self._store, self.refused = _loaded(self.path)
             return self._store
 
     @property
@@ -114,9 +144,11 @@ class TuningRecords:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is known, and nothing will be tuned."""
+        """Whether nothing is known, nothing will be tuned, and nobody else may know anything."""
         if self.mode is TuningMode.OFF:
             return True
+        if self._others is not None:
+            return False
         self._check_is_there()
         return not self.tunes_on_first_use and self._is_empty
 
@@ -124,26 +156,28 @@ class TuningRecords:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
 
         Only records with the target's identity count, and of these those that it accepts. Near is by the logarithm of each
-        number.
+        number. Where there is none for just this class, other machines are asked, for the next time.
         """
         if self.mode is TuningMode.OFF:
             return None
         self._check_is_there()
-        if self._is_empty:
-            return None
-        key = target.key
-        found = self.store.get(key, target.identity(size_text(size)))
-        if found is not None and target.accepts(found):
-            return found
-        own = [one for one in self.store.of(key) if one.identity == target.identity(one.size) and target.accepts(one)]
+        key, at, stores = target.key, target.identity(size_text(size)), self._stores
+        for found in (store.get(key, at) for store in stores):
+            if found is not None and target.accepts(found):
+                return found
+        every = [one for store in stores for one in store.of(key)]
+        own = [one for one in every if one.identity == target.identity(one.size) and target.accepts(one)]
         others = [(read_size(one.size), one) for one in own if size]
         near = [(_distance(size, at), at, one) for at, one in others if len(at) == len(size)]
-        return min(near, key=lambda row: row[:2])[2] if near else None
+        nearest = min(near, key=lambda row: row[:2])[2] if near else None
+        self._ask_others(target)
+        return nearest
 
     def claim(self, target: RecordTarget, size: Size = ()) -> bool:
         """Claim a tuning: return True if the mode asks for it and no other caller has claimed it.
 
-        In mode TUNE that is what has no record of just this class of sizes, or one of no use, in mode FORCE anything.
+        In mode TUNE that is what has no record of just this class of sizes, or one of no use, in mode FORCE anything. In mode
+        TUNE other machines are asked first, and waited for, for a quarter of a second at most.
         """
         if not self.tunes_on_first_use:
             return False
@@ -151,17 +185,22 @@ class TuningRecords:
         with self._loading:
             is_new = identity not in self._claimed
             self._claimed.add(identity)
-        return is_new and (self.mode is TuningMode.FORCE or not self.has(target, size))
+        if not is_new or self.mode is TuningMode.FORCE:
+            return is_new
+        if not self.has(target, size):
+            self._ask_others(target, PATIENCE_S)
+        return not self.has(target, size)
 
     def has(self, target: RecordTarget, size: Size = ()) -> bool:
         """Whether there is a record of just this class of sizes, in any mode, that the target accepts."""
-        found = self.store.get(target.key, target.identity(size_text(size)))
-        return found is not None and target.accepts(found)
+        found = [store.get(target.key, target.identity(size_text(size))) for store in self._stores]
+        return any(one is not None and target.accepts(one) for one in found)
 
     def keep(self, target: RecordTarget, record: AutotuneRecord, *, replace: bool = False) -> None:
         """Add a record, and save it where there is a file.
 
-        Of two with one identity the better measured stays in the file, unless this one is to ``replace`` it.
+        Of two with one identity the better measured stays in the file, unless this one is to ``replace`` it. Machines that
+        share records get it then.
 
         Raises
         ------
@@ -175,10 +214,27 @@ class TuningRecords:
         self.store.put(target.key, record)
         if self.path is not None:
             self.store.save_if_dirty(self.path)
+        if self._others is not None:
+            self._others.tell(target.key, record)
 
     def will_be_made(self) -> None:
         """Do not warn of a missing file: tuning will create it."""
         self._must_be_there = False
+
+    def _ask_others(self, target: RecordTarget, patience_s: float = 0.0) -> None:
+        if self._others is not None:
+            self._others.ask(target.key, self._take, patience_s)
+
+    def _take(self, key: AutotuneKey, record: AutotuneRecord) -> bool:
+        """Use another machine's record, and save it, unless one as well measured was taken; called by another thread."""
+        if not self._taken_store.put_better(key, record):
+            return False
+        if self.path is not None:
+            try:
+                self._taken_store.save_if_dirty(taken_path(self.path), wait_s=_SAVES_WITHIN_S)
+            except (FileUnusable, InvalidAutotuneFile) as error:
+                _LOG.warning("what other machines have measured is used by this process alone: %s", error)
+        return True
 
     def _check_is_there(self) -> None:
         """Warn once of a named file that is missing: a mistyped name would cost speed unnoticed."""
@@ -189,6 +245,20 @@ class TuningRecords:
 
                 text = f"nothing is known of tuned kernels: the autotune file {self.path} is not there"
                 warnings.warn(text, AutotuneWarning, stacklevel=4)
+
+    @property
+    def _stores(self) -> list[AutotuneStore]:
+        """Our records, where there are any, and before those that were taken from other machines, where that is done."""
+        own = [] if self._is_empty else [self.store]
+        return own if self._others is None else [*own, self._taken_store]
+
+    @property
+    def _taken_store(self) -> AutotuneStore:
+        """What other machines have measured: in a file of its own, so that it is never signed as ours."""
+        with self._loading:
+            if self._taken is None:
+                self._taken = _loaded(None if self.path is None else taken_path(self.path))[0]
+            return self._taken
 
     @property
     def _is_empty(self) -> bool:
@@ -204,17 +274,23 @@ class TuningRecords:
                 pass  # which reading it warns of
         return self.store.is_empty
 
-    def _loaded(self) -> AutotuneStore:
-        from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
 
-        if self.path is None:
-            return AutotuneStore()
-        try:
-            return AutotuneStore.load(self.path)
-        except (FileUnusable, InvalidAutotuneFile) as error:
-            self.refused = str(error)
-            warnings.warn(f"nothing is known of tuned kernels: {error}", AutotuneWarning, stacklevel=4)
-            return AutotuneStore()
+def _loaded(path: Path | None) -> tuple[AutotuneStore, str]:
+    """Return the records of a file, none without one; and why it is not used, if it is not, which is warned of."""
+    from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
+
+    if path is None:
+        return AutotuneStore(), ""
+    try:
+        return AutotuneStore.load(path), ""
+    except (FileUnusable, InvalidAutotuneFile) as error:
+        warnings.warn(f"nothing is known of tuned kernels: {error}", AutotuneWarning, stacklevel=5)
+        return AutotuneStore(), str(error)
+
+
+def taken_path(path: Path) -> Path:
+    """Return where the records of other machines lie beside ours: ``autotune.taken.toml`` beside ``autotune.toml``."""
+    return path.with_name(f"{path.stem}.taken{path.suffix}")
 
 
 def default_path() -> Path | None:

@@ -85,9 +85,16 @@ class AutotuneStore:
         A better measured one that the file has when this is saved stays: to replace that, forget it first.
         """
         with self._changing:
-            self._content.records[key, record.identity] = record
-            self._newest[key] = record
-            self._changes[key, record.identity] = record
+            self._put(key, record)
+
+    def put_better(self, key: AutotuneKey, record: AutotuneRecord) -> bool:
+        """Add a record unless there is one as well measured with the same key and identity; returns whether it was added."""
+        with self._changing:
+            there = self._content.records.get((key, record.identity))
+            if there is not None and not record.supersedes(there):
+                return False
+            self._put(key, record)
+            return True
 
     def forget(self, key: AutotuneKey, identity: str | None = None) -> bool:
         """Remove every record of a key, or the one with this identity, here and, when saved, from the file.
@@ -174,6 +181,11 @@ class AutotuneStore:
             except InvalidAutotuneFile:  # it would be moved aside
                 return
             _check_schema(target.path, content)
+
+    def _put(self, key: AutotuneKey, record: AutotuneRecord) -> None:
+        self._content.records[key, record.identity] = record
+        self._newest[key] = record
+        self._changes[key, record.identity] = record
 
     def _on_disk(self, target: autotune_file.LockedFile) -> AutotuneText:
         try:

@@ -23,6 +23,7 @@ from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program
 from vyre_driver.runtime.context import Context
 from vyre_driver.runtime.pipelines import FirstPipelines, shared_store
+from vyre_driver.runtime.recording import recording_of_settings
 from vyre_driver.runtime.room import Room
 from vyre_driver.runtime.stream import stream_of
 from vyre_driver.runtime.warming import WarmReport, warm
@@ -122,14 +123,14 @@ class Driver:
         self.events = Events(listeners_from_settings(self.device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
-        remote = shared_store(self.cache, self.device, self.events)
-        self._others_records = remote.records if remote is not None and settings.switch(settings.AUTOTUNE_REMOTE) else None
+        self._remote = remote = shared_store(self.cache, self.device, self.events)
         if autotune is not None or settings.text(settings.AUTOTUNE):
             _ = self.tuning
+        recording = recording_of_settings()
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
         takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
-        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
+        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording)
         device_opened.make_room = self.context.room.make
         device_opened.driver = weakref.ref(self)
 
@@ -143,7 +144,7 @@ class Driver:
         """The tuning records, with their place and mode."""
         with self._looking:
             if self._tuning is None:
-                self._tuning = TuningRecords.from_settings(self._autotune, self._others_records)
+                self._tuning = TuningRecords.from_settings(self._autotune, self._remote.records if self._remote else None)
             return self._tuning
 
     def compile(
@@ -364,8 +365,7 @@ class Driver:
         """Raise CacheNotWarm 2601, with key and reason, from now on wherever something would have to be compiled.
 
         That is in ``compile`` for want of an entry, and at a kernel's first call or ``bind`` for want of the driver's compiled
-        code in it; of the latter not on a device that gives none away, where each process compiles. VYRE_ASSERT_WARM does it
-        for every driver.
+        code in it; of the latter not on a device that gives none away, where each process compiles. So does VYRE_ASSERT_WARM.
         """
         self.context.first_pipelines.must_be_warm = True
 

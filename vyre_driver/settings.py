@@ -121,6 +121,12 @@ CACHE_SIGN_KEY_FILE = Setting(
     "an absolute path",
     "none",
 )
+CACHE_RECORD = Setting(
+    "VYRE_CACHE_RECORD",
+    "Writes down what kernels are compiled of, for `vyre-driver cache warm`; any number of processes may add to one file.",
+    "an absolute path",
+    "none",
+)
 ASSERT_WARM = Setting(
     "VYRE_ASSERT_WARM",
     "Raises CacheNotWarm wherever something would have to be compiled, as `driver.assert_warm()` does.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import assume, given
@@ -28,6 +29,7 @@ from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire.cursor import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
 from vyre_driver.ir.wire.reader import TermReader
+from vyre_driver.lowering.program_fields import program_of, values_of
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr
@@ -185,3 +187,8 @@ def test_traits_tell_the_truth(node: Any) -> None:  # noqa: ANN401 -- a Node
         assert node.key == wire_bytes(node)
     if node.traits & Traits.CANONICAL and node.traits & Traits.CANONICAL_FLOATS:
         assert spelled_out(canonical_nodes((node,))) == spelled_out((node,))
+
+
+@given(programs)
+def test_a_program_comes_back_from_a_recording_with_the_same_digest(program: Program) -> None:
+    assert program_of(json.loads(json.dumps(values_of(program)))).digest() == program.digest()

@@ -30,6 +30,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_CACHE_REMOTE_SECRET_FILE",
         "VYRE_CACHE_TRUST_FILE",
         "VYRE_CACHE_SIGN_KEY_FILE",
+        "VYRE_CACHE_RECORD",
         "VYRE_ASSERT_WARM",
         "VYRE_AUTOTUNE",
         "VYRE_AUTOTUNE_FILE",

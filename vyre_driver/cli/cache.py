@@ -88,6 +88,8 @@ def _add_remote(action: Callable[..., argparse.ArgumentParser]) -> None:
     push.add_argument("keys", nargs="*", metavar="KEY", help="only these")
     pull = action("pull", _with_store, "take what the shared store has for the devices here; status 1 if some of it is refused")
     pull.add_argument("--any-device", action="store_true", help="take entries for devices that are not here too")
+    warm = action("warm", _with_store, "make what a recording names ready: take it, or compile it; status 1 if some cannot be")
+    warm.add_argument("file", help="what programs with VYRE_CACHE_RECORD have written")
     keygen = action("keygen", _with_store, "make a key to sign with, and print the line with which others trust it")
     keygen.add_argument("file", help="the new file, mode 600")
     keygen.add_argument("--name", help="what the signer is called (default: the file's name)")
@@ -104,6 +106,10 @@ def _with_store(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
             return cache_remote.run_push(cache, options)
         case "pull":
             return cache_remote.run_pull(cache, options)
+        case "warm":
+            from vyre_driver.cli import cache_warm
+
+            return cache_warm.run_warm(cache, options)
     return cache_remote.run_keygen(cache, options)
 
 

@@ -62,7 +62,8 @@ def open_tier(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) 
         breaker = breaker_of(cache, url)
         worker = _workers.setdefault(name, StoreWorker(opening, breaker, address=address, may_write=True))
     may_sign = None if mode == "read" else signer
-    return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign)
+    shares = settings.switch(settings.AUTOTUNE_REMOTE)
+    return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign, shares_records=shares)
 
 
 def breaker_of(cache: DiskPipelineCache, url: str) -> Breaker:

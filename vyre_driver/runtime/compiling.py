@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import TuningSpace
     from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.ir.program import Program
+    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.runtime.context import Context
+    from vyre_driver.runtime.kernel_pipelines import CompiledKernel
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
@@ -42,7 +44,7 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
 
         constants = tuned_specs(module, constants, space, device.physical, tuning, size)
     source = module_source(module, constants, device.physical, device.features, device.api_version, size)
-    return Kernel(context, compile_source(context, source, began))
+    return Kernel(context, _compiled(context, module, source, began))
 
 
 def check_no_space(space: TuningSpace | None) -> None:
@@ -74,9 +76,16 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
 
         tuned = tuned_config(prepared, config, device.physical, tuning)
     if tuned is None:
-        return Kernel(context, compile_source(context, declared, began))
+        return Kernel(context, _compiled(context, program, declared, began))
     from vyre_driver.runtime.tuned_program import TunedProgram
 
     source = prepare_for(device, program, constants, tuned).kernel_source(device.physical.limits, tuned)
-    as_declared = partial(compile_source, context, declared)
-    return TunedProgram(context, compile_source(context, source, began), declared.workgroup, as_declared)
+    as_declared = partial(_compiled, context, program, declared)
+    return TunedProgram(context, _compiled(context, program, source, began), declared.workgroup, as_declared)
+
+
+def _compiled(context: Context, code: SpirvModule | Program, source: KernelSource, began: int | None = None) -> CompiledKernel:
+    """Write down what is compiled, where that is asked for, and compile it; raises as ``compile_source``."""
+    if context.recording is not None:
+        context.recording.note(code, source)
+    return compile_source(context, source, began)

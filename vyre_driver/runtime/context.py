@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.runtime.pipelines import FirstPipelines
+    from vyre_driver.runtime.recording import RecordingFile
     from vyre_driver.runtime.room import Room
     from vyre_driver.telemetry.events import Events
 
@@ -23,6 +24,7 @@ class Context:
     first_pipelines: FirstPipelines
     events: Events
     is_strict: bool
+    recording: RecordingFile | None = None
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""

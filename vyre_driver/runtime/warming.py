@@ -17,7 +17,7 @@ from vyre_driver.errors import InvalidInput, with_article
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import KernelPipelines
@@ -36,8 +36,8 @@ class WarmReport:
     compiled: int
 
 
-def warm(context: Context, kernels: Iterable[Kernel]) -> WarmReport:
-    """Make the first pipelines of kernels; nothing is dispatched.
+def warm(context: Context, kernels: Iterable[Kernel], progress: Callable[[int], object] = lambda _done: None) -> WarmReport:
+    """Make the first pipelines of kernels; nothing is dispatched. ``progress`` gets the number that are ready.
 
     Raises
     ------
@@ -47,10 +47,12 @@ def warm(context: Context, kernels: Iterable[Kernel]) -> WarmReport:
         If the Vulkan driver refuses one; those before it stay ready.
     """
     context.device.check_usable()
-    return make_ready(context.first_pipelines, [_pipelines_of(context, kernel) for kernel in kernels])
+    return make_ready(context.first_pipelines, [_pipelines_of(context, kernel) for kernel in kernels], progress)
 
 
-def make_ready(first: FirstPipelines, todo: list[KernelPipelines]) -> WarmReport:
+def make_ready(
+    first: FirstPipelines, todo: list[KernelPipelines], progress: Callable[[int], object] = lambda _done: None
+) -> WarmReport:
     """Make the first pipelines of kernels, in an order of this process's own; raises as ``warm``."""
     random.shuffle(todo)
     counts = Counter[str]()
@@ -58,7 +60,7 @@ def make_ready(first: FirstPipelines, todo: list[KernelPipelines]) -> WarmReport
         first.remote.sends_at_once = True
     try:
         while todo:
-            todo = _pass(first, todo, counts)
+            todo = _pass(first, todo, counts, progress)
             if todo:
                 soonest_s = min(first.expected_s(one.spirv) for one in todo) / 2
                 time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
@@ -76,7 +78,9 @@ def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:
     return found
 
 
-def _pass(first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str]) -> list[KernelPipelines]:
+def _pass(
+    first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str], progress: Callable[[int], object]
+) -> list[KernelPipelines]:
     """Make ready what is here, what the store has, and what nobody has claimed; returns the others."""
     states = [""] * len(todo) if first.remote is None else first.remote.look([one.key for one in todo])
     left = []
@@ -89,6 +93,7 @@ def _pass(first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[st
         if outcome:
             one.warm()
             counts[outcome] += 1
+            progress(counts.total())
         else:
             left.append(one)
     return left

@@ -20,6 +20,7 @@ from vyre_driver.autotune.measure.outputs import POISON, unwritten
 from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
 from vyre_driver.errors import DeviceLost, DispatchTimeout
 from vyre_driver.kompute.timing import TimedDispatches
+from vyre_driver.runtime.recording import unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -140,13 +141,14 @@ class DeviceTrial:
         self._candidate = candidate
         operands = {**plan.outputs, **plan.temporaries, **bench.operands}
         named = {name: bench.buffer(name, operand) for name, operand in operands.items()}
-        self._dispatches: tuple[BoundKernel, ...] = tuple(
-            # Not with the kernels that calls are served from: what is tried once is not kept there.
-            bench.driver.compile(step.module, step.constants, step.config).bind(
-                *step.arguments(named), workgroups=step.workgroups, push_constants=step.push_constants or None
+        with unrecorded():
+            self._dispatches: tuple[BoundKernel, ...] = tuple(
+                # Not with the kernels that calls are served from: what is tried once is not kept there.
+                bench.driver.compile(step.module, step.constants, step.config).bind(
+                    *step.arguments(named), workgroups=step.workgroups, push_constants=step.push_constants or None
+                )
+                for step in plan.steps
             )
-            for step in plan.steps
-        )
         facts = [one.pipeline.facts for one in self._dispatches]
         self.executables = tuple(told for one in facts if one is not None for told in one.executables)
         """What the driver tells of its code, dispatch by dispatch; empty where it tells nothing."""

@@ -1,4 +1,7 @@
-"""A proxy before a server that does harm to its answers: delays, drips, flips a bit, cuts off, or is silent."""
+"""A proxy before a server that does harm to its answers: delays, drips, flips a bit, cuts off, or is silent.
+
+And to what is sent to it, of which it keeps the rest back.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class Fault:
     """What happens to the answers of a connection; by default nothing.
 
     Each answer is ``delay_s`` seconds late. After ``after`` bytes the rest is cut off or not said, has a bit flipped, or comes
-    as a byte each ``drip_s`` seconds.
+    as a byte each ``drip_s`` seconds. Of all that a connection sends no more than ``passes`` bytes go on to the server.
     """
 
     after: int = 0
@@ -26,6 +29,7 @@ class Fault:
     flip: bool = False
     drip_s: float = 0.0
     delay_s: float = 0.0
+    passes: int | None = None
 
     @property
     def is_harm(self) -> bool:
@@ -38,7 +42,7 @@ class FaultProxy:
     def __init__(self, socket_path: Path, server_path: Path) -> None:
         self.socket_path, self._server_path = socket_path, server_path
         self.fault = Fault()
-        self.connections = 0
+        self.connections = self.kept_back = 0
         self._closed = threading.Event()
         self.url = f"unix:{socket_path}"
         self._listener = socket.socket(socket.AF_UNIX)
@@ -69,11 +73,15 @@ class FaultProxy:
             client.shutdown(socket.SHUT_RDWR)
             pump.join()
 
-    @staticmethod
-    def _requests(client: socket.socket, server: socket.socket) -> None:
+    def _requests(self, client: socket.socket, server: socket.socket) -> None:
+        passed = 0
         try:
             while data := client.recv(1 << 16):
-                server.sendall(data)
+                limit = self.fault.passes
+                part = data if limit is None else data[: max(0, limit - passed)]
+                server.sendall(part)
+                passed += len(part)
+                self.kept_back += len(data) - len(part)
             server.shutdown(socket.SHUT_RDWR)
         except OSError:
             return

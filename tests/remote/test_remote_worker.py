@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -284,3 +286,27 @@ def test_what_cannot_be_sent_before_a_process_ends_is_given_up_and_counted_and_t
     one.leave(0.2)
     until(lambda: len(outcomes) == 2)
     assert (outcomes, one.is_open(), redis_server.do("DBSIZE")) == (["remote_put_failed", "remote_put_shed"], False, 0)
+
+
+SENDING = """
+import sys, time
+from asking import send, worker_of
+one = worker_of(sys.argv[1], None)
+one.uploads._spread = lambda: 0.0
+send(one, sys.argv[2], bytes(1 << 22), lambda outcome: None)
+one.wake()
+time.sleep(60)
+"""
+
+
+def test_of_what_a_process_sends_that_is_killed_nothing_is_stored(
+    redis_server: RedisServer, proxy: FaultProxy, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", HERE["PYTHONPATH"])
+    proxy.fault = Fault(passes=1 << 20)
+    with subprocess.Popen([sys.executable, "-c", SENDING, proxy.url, NAME]) as child:
+        until(lambda: proxy.kept_back > 1 << 20)
+        child.kill()
+    assert redis_server.do("EXISTS", NAME) == 0
+    assert sent(worker_of(redis_server.url, root), NAME, VALUE) == "remote_put"
+    assert redis_server.do("GET", NAME) == VALUE

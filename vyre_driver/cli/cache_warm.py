@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver import Driver
 from vyre_driver.autotune.store.records import TuningMode
 from vyre_driver.cli.options import printable, say, tell
 from vyre_driver.cli.progress import human_count, progress
+from vyre_driver.driver import Driver
 from vyre_driver.errors import FileUnusable, VyreError
 from vyre_driver.lowering.recorded import MAX_FILE_BYTES, read_recording
 from vyre_driver.runtime.warming import warm

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from machines import given, use
-from tuned_code import saxpy
+from machines import X, given, use
+from tuned_code import FEW, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
@@ -55,7 +55,7 @@ def warm(capsys: pytest.CaptureFixture[str], file: Path) -> tuple[int, dict[str,
 
 
 def told(**counts: int) -> dict[str, Any]:
-    return {"schema": 1, "known": 0, "taken": 0, "compiled": 0, "left_out": [], **counts}
+    return {"schema": 1, "known": 0, "taken": 0, "compiled": 0, "kept": True, "left_out": [], **counts}
 
 
 @kernel
@@ -115,9 +115,22 @@ def test_a_recording_makes_a_machine_ready_that_has_nothing_and_others_take_what
     assert (use()[0].verdict.name, min(given(witness)) > 0) == ("HIT", True)
 
 
+def test_of_a_device_that_gives_no_code_away_the_command_says_so(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Driver() as driver:
+        driver.compile(shipped_module("saxpy"))(X, X, push_constants={"alpha": 2, "count": 100})
+        if driver.cache.usage().raw_blobs or any(one.header.native_bytes for one in driver.cache.entries()):
+            pytest.skip("this device gives compiled code away")
+    said = "this device's driver gives no compiled code away: each process will compile anew\n"
+    assert (main(["cache", "warm", str(record)]), *capsys.readouterr()) == (
+        0,
+        "1 kernel ready: 0 known, 0 taken, 1 compiled\n",
+        said,
+    )
+
+
 def test_what_is_only_tried_while_tuning_is_not_recorded(record: Path) -> None:
     with Driver(autotune=AutotuneStore()) as driver:
-        driver.tune(saxpy(), seconds=0.2)
+        driver.tune(saxpy(), budget=FEW)
         assert record.read_bytes() == b""
         driver.compile(saxpy(), config=DispatchConfig(workgroup_override=(128, 1, 1)))
         assert len(read_recording(record.read_bytes()).kernels) == 1

@@ -24,7 +24,16 @@ _SENDS_WITHIN_S = 60.0  # a command, unlike a program, may wait until others hav
 
 
 def run_warm(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
-    """Make the kernels of a recording ready; status 1 when some were left out."""
+    """Make the kernels of a recording ready; status 1 when some were left out.
+
+    Raises
+    ------
+    FileUnusable
+        If the file cannot be read, or is too large.
+    CacheUnusable
+        If what is made ready would not stay.
+    """
+    cache.require_changeable()
     recording = read_recording(_read(options.file))
     left_out = [(f"line {number}", reason) for number, reason in recording.left_out]
     with Driver(cache=cache) as driver:
@@ -32,17 +41,20 @@ def run_warm(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         kernels = _compiled(driver, recording.kernels, left_out)
         with progress("warming", len(kernels)) as step:
             report = warm(driver.context, kernels, step)
-        remote = driver.context.first_pipelines.remote
+        first = driver.context.first_pipelines
+        remote, is_kept = first.remote, not first.gives_no_code
         if remote is not None:
             remote.worker.leave(_SENDS_WITHIN_S)
     counts = {"known": report.known, "taken": report.taken, "compiled": report.compiled}
     reasons = [{"what": what, "reason": reason} for what, reason in left_out]
     tell(
         options,
-        {"kernels": len(recording.kernels), **counts, "left_out": reasons},
+        {"kernels": len(recording.kernels), **counts, "kept": is_kept, "left_out": reasons},
         f"{human_count(len(kernels), 'kernel')} ready: {', '.join(f'{count} {what}' for what, count in counts.items())}",
     )
     if not options.json:
+        if kernels and not is_kept:
+            say("this device's driver gives no compiled code away: each process will compile anew", on_stderr=True)
         for what, reason in left_out:
             say(f"{printable(what)} left out: {printable(reason)}", on_stderr=True)
     return 1 if left_out else 0

@@ -170,6 +170,11 @@ class FirstPipelines:
                 return self._compile(key, code, reason, make)
         return self._shared(key, code, stored, reason, make)
 
+    @property
+    def gives_no_code(self) -> bool:
+        """Whether the device gives no compiled code away, as far as is known, so that each process compiles anew."""
+        return not self._takes_blobs or self._flights.gives_no_blobs()
+
     def has_arrived(self, key: PipelineCacheKey, code: bytes) -> bool:
         """Whether the store that machines share has given the compiled code of a key; it is asked, and waited for."""
         return self._from_store(key, code, b"") is not None

@@ -284,7 +284,7 @@ def _loaded(path: Path | None) -> tuple[AutotuneStore, str]:
     try:
         return AutotuneStore.load(path), ""
     except (FileUnusable, InvalidAutotuneFile) as error:
-        warnings.warn(f"nothing is known of tuned kernels: {error}", AutotuneWarning, stacklevel=5)
+        warnings.warn(f"nothing is known of tuned kernels: {error}", AutotuneWarning, stacklevel=4)
         return AutotuneStore(), str(error)
 
 

@@ -133,4 +133,20 @@ def test_with_the_switch_off_records_are_neither_asked_for_nor_sent(
     with Driver() as driver:
         driver.compile(saxpy())
         leave(driver)
-    assert "cmdstat_hgetall" not in machines.server.do("INFO", "commandstats")
+    assert "cmdstat_hlen" not in machines.server.do("INFO", "commandstats")
+
+
+def test_what_nobody_has_measured_is_asked_for_once_in_half_a_minute(machines: Machines) -> None:
+    machines.be("builder", signs=True)
+    machines.be("reader")
+    machines.server.do("CONFIG", "RESETSTAT")
+    with Driver() as driver:
+        remote = driver.context.first_pipelines.remote
+        assert remote is not None
+        until = time.monotonic() + 20
+        for _ in range(3):
+            driver.compile(saxpy())
+            while not any(":t1:" in name for name in remote.worker.absent._since):  # noqa: SLF001 -- its answer
+                assert time.monotonic() < until
+                time.sleep(0.005)
+        assert machines.server.do("INFO", "commandstats")["cmdstat_hlen"]["calls"] == 1

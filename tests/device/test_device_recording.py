@@ -39,6 +39,7 @@ with Driver() as driver:
         driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": rounds})
         if rounds == int(sys.argv[1]):
             print("compiles", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -141,8 +142,8 @@ def test_processes_record_into_one_file_and_one_that_is_killed_leaves_it_readabl
 ) -> None:
     commands = [[sys.executable, "-c", MANY, str(first)] for first in (1, 21)]
     with (
-        subprocess.Popen(commands[0], stdout=subprocess.PIPE, encoding="utf-8") as whole,
-        subprocess.Popen(commands[1], stdout=subprocess.PIPE, encoding="utf-8") as killed,
+        subprocess.Popen(commands[0], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8") as whole,
+        subprocess.Popen(commands[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as killed,
     ):
         said = [one.stdout.readline() for one in (whole, killed) if one.stdout is not None]
         killed.kill()

@@ -8,7 +8,7 @@ cdef extern from "layer.h" nogil:
 
 @cython.no_gc_clear
 cdef class Clock:
-    """What the device's clock was before and after work that was recorded with it, each time that runs; ``take_clock`` makes it.
+    """What the device's clock was before and after work that was recorded with it, each time that runs; take_clock makes it.
 
     Whoever has such work holds it until the work has ended.
     """

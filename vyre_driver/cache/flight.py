@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, TypeVar
 from vyre_driver.cache.files import OPEN_TO_LOCK, OPEN_TO_READ, lock_opened, publish
 from vyre_driver.process._lock import Seat
 from vyre_driver.process._opened import Opened
+from vyre_driver.process.clock import SYSTEM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.process.clock import Clock
 
 _Found = TypeVar("_Found")
 
@@ -50,9 +52,9 @@ os.register_at_fork(after_in_child=_taken.clear)  # a fork does not copy the thr
 class SingleFlight:
     """Single flight for one cache on one device: ``device`` is 32 bytes that another driver changes too."""
 
-    def __init__(self, cache: DiskPipelineCache, device: bytes) -> None:
-        """Remember both; nothing is read or created."""
-        self._cache = cache
+    def __init__(self, cache: DiskPipelineCache, device: bytes, clock: Clock = SYSTEM) -> None:
+        """Remember them; nothing is read or created."""
+        self._cache, self._clock = cache, clock
         self._pace_name = f"{device.hex()}.pace"
         self._pace: bytes = b""
         self._is_swept = False
@@ -111,7 +113,7 @@ class SingleFlight:
         """Wait for the lock or the entry, whichever comes first, or until it is known that there will be none."""
         least, most = _LOOK_S
         look_s = min(most, max(least, patience_s / _LOOKS_A_WAIT))
-        until = time.monotonic() + (patience_s if patience_s >= _LEAST_WAIT_S else 0)
+        until = self._clock.now() + (patience_s if patience_s >= _LEAST_WAIT_S else 0)
         seen: object = ()
         while not lock.take():
             now = lock.entry_state()
@@ -121,9 +123,9 @@ class SingleFlight:
                     self._cache.note("flight_shared")
                     return False, found
                 seen = now
-            if time.monotonic() >= until or self.gives_no_blobs():
+            if self._clock.now() >= until or self.gives_no_blobs():
                 return False, None
-            time.sleep(look_s)
+            self._clock.sleep(look_s)
         return True, None
 
     def _read_pace(self) -> bytes:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
-from vyre_driver.process._lock import Condition
+from vyre_driver.process.clock import SYSTEM
 
 if TYPE_CHECKING:
     from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.process.clock import Clock
 
 
 class Answer:
     """An outcome that one thread gives and any thread may wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM) -> None:
         """Begin without one."""
-        self._changed = Condition()  # which Ctrl-C does not leave taken
+        self._clock = clock
+        self._changed = clock.condition()
         self.outcome = ""
         """Empty at first."""
 
@@ -28,9 +29,10 @@ class Answer:
 
     def wait(self, patience_s: float) -> str:
         """Return the outcome; empty if there is none in so many seconds."""
-        until = time.monotonic() + patience_s
+        now = self._clock.now
+        until = now() + patience_s
         with self._changed:
-            while not self.outcome and (left := until - time.monotonic()) > 0:
+            while not self.outcome and (left := until - now()) > 0:
                 self._changed.wait(left)
             return self.outcome
 
@@ -41,11 +43,11 @@ class Fetch(Answer):
     The outcome is ``hit``, ``miss``, ``elsewhere`` (another process asks), ``refused_VERDICT``, or why it was not asked.
     """
 
-    def __init__(self, key: PipelineCacheKey, code: bytes) -> None:
+    def __init__(self, key: PipelineCacheKey, code: bytes, clock: Clock = SYSTEM) -> None:
         """Begin without an answer."""
-        super().__init__()
+        super().__init__(clock)
         self.key, self.code = key, code
-        self.began = time.monotonic()
+        self.began = clock.now()
         self.signer = ""
         self.is_given_up = False
         """Whether who waited has gone on without it."""

@@ -8,7 +8,6 @@ process's driver compiled is signed and sent; what was imported never is, for wh
 from __future__ import annotations
 
 import secrets
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.process.clock import Clock
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust
     from vyre_driver.remote.worker import StoreWorker
@@ -74,7 +74,7 @@ class RemoteTier:
         asked = self._asked.get(key.digest)
         if not self._trust or (asked is not None and not asked.outcome) or name in worker.absent:
             return
-        fetch = self._asked[key.digest] = Fetch(key, code)
+        fetch = self._asked[key.digest] = Fetch(key, code, worker.clock)
         if len(self._asked) > _MOST_REMEMBERED:
             self._asked.pop(next(iter(self._asked)), None)
         if not worker.ask(_Question(self, fetch, (tombstone_name(self._device, key.digest), name))):
@@ -89,12 +89,13 @@ class RemoteTier:
         fetch = self._asked.get(key.digest)
         if fetch is None:
             return False
-        until = time.monotonic() + patience_s
+        clock = self.worker.clock
+        until = clock.now() + patience_s
         outcome = fetch.wait(patience_s)
         if outcome == "elsewhere":
             seat = self.seat(key)
-            while not (is_free := seat.take()) and time.monotonic() < until:
-                time.sleep(_LOOK_S)
+            while not (is_free := seat.take()) and clock.now() < until:
+                clock.sleep(_LOOK_S)
             if is_free:
                 seat.release()
             return is_free  # what the other has found is in the cache, or it has found nothing
@@ -123,7 +124,7 @@ class RemoteTier:
         """
         if self._signer is None or not self.worker.may_write:
             return True
-        claim = _Claim(claim_name(self._device, key.digest), for_s)
+        claim = _Claim(self.worker.clock, claim_name(self._device, key.digest), for_s)
         return not (self.worker.ask(claim) and claim.wait(LONGEST_CLAIM_S)) or claim.values[0] is not None
 
     def look(self, keys: Sequence[PipelineCacheKey]) -> list[str]:
@@ -133,7 +134,7 @@ class RemoteTier:
         """
         entries = [entry_name(self._device, key.digest) for key in keys]
         claims = [claim_name(self._device, key.digest) for key in keys]
-        look = _Look([*entries, *claims])
+        look = _Look(self.worker.clock, [*entries, *claims])
         if self.worker.is_open() or not self.worker.ask(look) or not look.wait(LONGEST_CLAIM_S):
             return [""] * len(keys)
         for name, value in zip(entries, look.values, strict=False):
@@ -206,7 +207,7 @@ class RemoteTier:
     def _finish(self, fetch: Fetch, outcome: str, signer: str = "") -> None:
         """Count and report what came of a question, then tell who waits."""
         self._cache.note("remote_late" if outcome == "hit" and fetch.is_given_up else f"remote_{outcome}")
-        duration_ns = round((time.monotonic() - fetch.began) * 1e9)
+        duration_ns = round((self.worker.clock.now() - fetch.began) * 1e9)
         fetch.finish(outcome, signer)
         detail = f"hit, signed by {signer}" if signer else outcome
         self._events.emit(EventKind.FETCH, duration_ns, fetch.key.hex, detail=detail)
@@ -250,9 +251,9 @@ class _Question:
 class _Look:
     """Whether a store has values under names, asked by the worker."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, clock: Clock, names: Sequence[str]) -> None:
         self.values: Sequence[bytes | None] = ()
-        self._names, self._answer = names, Answer()
+        self._names, self._answer = names, Answer(clock)
 
     def __enter__(self) -> bool:
         return True
@@ -279,8 +280,8 @@ class _Look:
 class _Claim(_Look):
     """A name that is claimed for so many seconds; the value is None where somebody else has."""
 
-    def __init__(self, name: str, for_s: float) -> None:
-        super().__init__([name])
+    def __init__(self, clock: Clock, name: str, for_s: float) -> None:
+        super().__init__(clock, [name])
         self._for_s = for_s
 
     def ask(self, store: Store) -> Sequence[bytes | None]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vyre_driver.process.clock import SYSTEM
 from vyre_driver.process.threads import start_all
 from vyre_driver.remote.absent import AbsentNames
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES
@@ -27,6 +28,7 @@ from vyre_driver.remote.uploads import Uploads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vyre_driver.process.clock import Clock
     from vyre_driver.remote.breaker import Breaker
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.uploads import Upload
@@ -65,11 +67,14 @@ class Question(Protocol):
 class StoreWorker:
     """One store, its breaker, and what is to be asked of it. All but what begins with ``_`` may be called by any thread."""
 
-    def __init__(self, open_store: Callable[[], Store], breaker: Breaker, *, address: str, may_write: bool) -> None:
+    def __init__(
+        self, open_store: Callable[[], Store], breaker: Breaker, *, address: str, may_write: bool, clock: Clock = SYSTEM
+    ) -> None:
         """Start no thread yet; ``open_store`` is called by it, and raises a VyreError where this process can never ask.
 
-        ``address`` is what the store is called in messages, without secrets.
+        ``address`` is what the store is called in messages, without secrets; all who ask wait by ``clock``.
         """
+        self.clock = clock
         self._open_store, self.breaker, self.address = open_store, breaker, address
         self.may_write = may_write
         self.bytes_read = self.bytes_written = 0
@@ -83,12 +88,13 @@ class StoreWorker:
 
     def begin(self) -> None:
         """Have neither thread nor connection nor anything to ask, as at first; in a forked child too."""
-        self.absent, self.uploads = AbsentNames(), Uploads()
+        self.absent, self.uploads = AbsentNames(self.clock.now), Uploads(self.clock.now)
         self._questions: deque[Question] = deque()
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._ended: SimpleQueue[None] = SimpleQueue()
         self._serving = threading.Lock()  # held by the thread
         self._is_sending = self._is_left = False
+        self._idle_since = self.clock.now()
         self._link = Link(self._open_store)
 
     def is_open(self) -> bool:
@@ -140,25 +146,27 @@ class StoreWorker:
         if not serving.acquire(blocking=False):
             return
         self._prepare()
-        idle_since = time.monotonic()
         while True:
-            try:
-                if self._serve_one():
-                    idle_since = time.monotonic()
-                    continue
-            except Exception:  # noqa: BLE001 -- one answer that cannot be used must not end all others
-                _LOG.exception("a shared cache's answer could not be used")
-                continue
-            due_s = self.uploads.next_due()
-            if self.uploads.is_hurried and due_s is None:
-                self._ended.put(None)
-            idle_s = IDLE_S - (time.monotonic() - idle_since)
-            if idle_s <= 0:
-                self._link.close()
-            else:
-                due_s = idle_s if due_s is None else min(idle_s, due_s)
+            rest_s = self._serve_all()
             with suppress(Empty):
-                wakes.get(timeout=due_s)
+                wakes.get(timeout=rest_s)
+
+    def _serve_all(self) -> float | None:
+        """Do all that there is to do now; returns in how many seconds there is more, None if not before it is woken."""
+        try:
+            while self._serve_one():
+                self._idle_since = self.clock.now()
+        except Exception:  # noqa: BLE001 -- one answer that cannot be used must not end all others
+            _LOG.exception("a shared cache's answer could not be used")
+            return 0.0
+        due_s = self.uploads.next_due()
+        if self.uploads.is_hurried and due_s is None:
+            self._ended.put(None)
+        idle_s = IDLE_S - (self.clock.now() - self._idle_since)
+        if idle_s > 0:
+            return idle_s if due_s is None else min(idle_s, due_s)
+        self._link.close()
+        return due_s
 
     def _prepare(self) -> None:
         """Import what reaches the store, now: Python imports little while it ends, when there may be something to send."""
@@ -240,13 +248,13 @@ class StoreWorker:
 
     def _do(self, what: Callable[[Store], _Answer], size: int = 0) -> _Answer:
         """Return what an operation gives; a store that was left alone has to answer a ping first."""
-        began = time.monotonic()
+        began = self.clock.now()
         try:
             if self.breaker.begin_trial():
                 self._link.do(lambda store: store.ping())
             answer = self._link.do(what, size)
         finally:
-            self.spent_s += time.monotonic() - began
+            self.spent_s += self.clock.now() - began
         self.breaker.answered()
         return answer
 

@@ -15,6 +15,7 @@ from vyre_driver.cache.marker import CrashMarkers
 from vyre_driver.errors import CacheNotWarm
 from vyre_driver.identity.keys import PipelineCacheKey, PipelineFeatureFlags, device_fields, layout_digest, manifest_digest
 from vyre_driver.identity.manifest import encode_manifest
+from vyre_driver.process.clock import SYSTEM
 from vyre_driver.vulkan.blob import blob_fits
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.lowering.source import KernelSource, PipelineSource
+    from vyre_driver.process.clock import Clock
     from vyre_driver.remote.tier import RemoteTier
     from vyre_driver.telemetry.events import Events
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -83,7 +85,7 @@ class FirstPipelines:
     drivers on the device learn nothing of that.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what the parts of a driver are, by keyword
         self,
         cache: DiskPipelineCache,
         device: PhysicalDevice,
@@ -91,13 +93,15 @@ class FirstPipelines:
         takes_blobs: bool,
         is_usual: bool = True,
         remote: RemoteTier | None = None,
+        clock: Clock = SYSTEM,
     ) -> None:
         """Set aside what a driver has died on, and remember the rest; ``remote`` is the store that machines share."""
         self._cache = cache
         self._device = device
         self._takes_blobs = takes_blobs
         self._is_usual = is_usual
-        self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))))
+        self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))), clock)
+        self.clock = clock
         self.remote = remote if takes_blobs else None
         self._markers = CrashMarkers(cache) if remote is None else CrashMarkers(cache, remote.bury)
         self._crashed = self._markers.sweep() if takes_blobs else {}

@@ -8,7 +8,6 @@ within a call: that would take as long as compiling.
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.kernel_pipelines import KernelPipelines
     from vyre_driver.runtime.pipelines import FirstPipelines
 
-AT_ONCE = 32  # of 64 questions that may wait
+AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at once do not hold up a server
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 
 
@@ -63,7 +62,7 @@ def make_ready(
             todo = _pass(first, todo, counts, progress)
             if todo:
                 soonest_s = min(first.expected_s(one.spirv) for one in todo) / 2
-                time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
+                first.clock.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
     finally:
         if first.remote is not None:
             first.remote.sends_at_once = False
@@ -81,14 +80,30 @@ def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:
 def _pass(
     first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str], progress: Callable[[int], object]
 ) -> list[KernelPipelines]:
-    """Make ready what is here, what the store has, and what nobody has claimed; returns the others."""
+    """Make ready what is here, what the store has, and what nobody has claimed; returns the others.
+
+    Where others are at all of a few, they are likely to be at the rest: it is looked at in the next pass, and first.
+    """
+    left: list[KernelPipelines] = []
+    for begin in range(0, len(todo), AT_ONCE):
+        few = todo[begin : begin + AT_ONCE]
+        claimed = _few(first, few, counts, progress)
+        left += claimed
+        if len(claimed) == len(few):
+            return todo[begin + AT_ONCE :] + left
+    return left
+
+
+def _few(
+    first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str], progress: Callable[[int], object]
+) -> list[KernelPipelines]:
+    """Do that with as many as are looked at in one question."""
     states = [""] * len(todo) if first.remote is None else first.remote.look([one.key for one in todo])
+    for one, state in zip(todo, states, strict=True):  # so that what is there comes while the first of it is used
+        if state == "there" and not one.has_code:
+            first.look_elsewhere(one.key, one.spirv)
     left = []
-    for place, (one, state) in enumerate(zip(todo, states, strict=True)):
-        if place % AT_ONCE == 0:  # so that what is there comes while the first of it is used
-            for other, known in zip(todo[place : place + AT_ONCE], states[place : place + AT_ONCE], strict=True):
-                if known == "there" and not other.has_code:
-                    first.look_elsewhere(other.key, other.spirv)
+    for one, state in zip(todo, states, strict=True):
         outcome = _outcome(first, one, state)
         if outcome:
             one.warm()
@@ -105,8 +120,8 @@ def _outcome(first: FirstPipelines, one: KernelPipelines, state: str) -> str:
         return "known"
     if state == "claimed":
         return ""
-    if state == "there" and first.has_arrived(one.key, one.spirv):
-        return "taken"
+    if state == "there":  # what is refused is refused next time too, and what others compile does not take its place
+        return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"
     if not first.may_compile(one.key, one.spirv):
         return ""
     # It may have come since the look: whoever had claimed it needs no claim any more.

@@ -1,0 +1,67 @@
+"""A fleet in simulated time, by the driver's own policy: how often it compiles, how long it waits, what it does not take."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from vyre_driver.vulkan import enumerate_devices, select_device
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benchmarks.fleet_simulation import Case, Found, Simulated  # noqa: E402 -- it stands beside the tests, and is no package
+
+pytestmark = pytest.mark.device
+MACHINES, PROCESSES, PIPELINES = 24, 2, 12
+FIRST_ANSWER_S = 0.26
+PAUSE_S = 0.5  # half of a compilation, which somebody else's claim is waited for
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    device = select_device(enumerate_devices(), allow_software=True)
+    return Simulated(device, tmp_path_factory.mktemp("fleet"), PIPELINES, 1.0)
+
+
+@pytest.fixture(scope="module")
+def alone_s(simulated: Simulated) -> float:
+    """How long the slowest process takes without a store."""
+    return simulated.run(Case(), MACHINES, PROCESSES, None).took_s[-1]
+
+
+def run(simulated: Simulated, case: Case) -> Found:
+    return simulated.run(case, MACHINES, PROCESSES)
+
+
+def test_a_fleet_that_starts_together_compiles_each_pipeline_once_in_two_seconds(simulated: Simulated) -> None:
+    found = run(simulated, Case())
+    assert (found.compiled, found.wrong, len(found.took_s), found.took_s[-1] <= 2.0) == (PIPELINES, 0, 48, True)
+
+
+def test_a_fleet_that_rolls_in_compiles_each_pipeline_once(simulated: Simulated) -> None:
+    assert run(simulated, Case(window_s=60.0)).compiled == PIPELINES
+
+
+@pytest.mark.parametrize(
+    "case", [Case(slowness=2000.0), Case(dies_at_s=0.0), Case(partition=True)], ids=["slow", "dead", "cut off"]
+)
+def test_a_store_that_cannot_be_used_costs_a_process_one_first_answer_a_period(
+    simulated: Simulated, alone_s: float, case: Case
+) -> None:
+    periods = 2  # from 0 s and from 5 s on: a process takes 6 to 9 s alone
+    assert run(simulated, case).took_s[-1] <= alone_s + periods * FIRST_ANSWER_S
+
+
+def test_a_store_that_dies_costs_no_more_than_what_its_claims_were_waited_for(simulated: Simulated, alone_s: float) -> None:
+    assert run(simulated, Case(dies_at_s=0.4)).took_s[-1] <= alone_s + PAUSE_S + FIRST_ANSWER_S
+
+
+def test_damaged_answers_are_taken_by_nobody(simulated: Simulated, alone_s: float) -> None:
+    found = run(simulated, Case(damaged=0.2))
+    assert (found.wrong, found.took_s[-1] <= alone_s) == (0, True)
+
+
+def test_a_poisoned_name_is_compiled_by_each_machine_at_once_and_waited_for_by_none(simulated: Simulated) -> None:
+    found = run(simulated, Case(poisoned=1))
+    assert (found.wrong, found.compiled, found.took_s[-1] <= 3.5) == (0, PIPELINES - 1 + MACHINES, True)

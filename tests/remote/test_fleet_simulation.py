@@ -10,7 +10,7 @@ import pytest
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.fleet_simulation import Case, Found, Simulated  # noqa: E402 -- it stands beside the tests, and is no package
+from benchmarks.fleet_simulation import Case, Found, Simulated
 
 pytestmark = pytest.mark.device
 MACHINES, PROCESSES, PIPELINES = 24, 2, 12

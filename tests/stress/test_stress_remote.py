@@ -31,6 +31,8 @@ SECONDS = float(os.environ.get("STRESS_REMOTE_S", "60"))
 AT_ONCE, ROOTS, ENDS_WITHIN_S = 4, 2, 60.0
 FAULTS = [
     Fault(),
+    Fault(),
+    Fault(),
     Fault(delay_s=0.05),
     Fault(after=200, cut=True),
     Fault(after=3000, flip=True),

@@ -21,6 +21,7 @@ from typing import Any
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.identity import PipelineCacheKey, device_fields, encode_manifest
 from vyre_driver.lowering.source import PipelineSource
+from vyre_driver.remote import breaker
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.tier import RemoteTier
@@ -53,6 +54,7 @@ def blob_of(device: PhysicalDevice, number: int) -> bytes:
 
 
 def main(url: str, root: str, place: str, seed: str) -> None:
+    breaker.FIRST_S, breaker.LONGEST_S = 0.2, 1.0  # else the store would be left alone nearly all the time
     device, cache, wrong, compiled, done = the_device(), DiskPipelineCache(Path(root)), list[str](), list[int](), list[int]()
     worker = StoreWorker(partial(open_store, url), breaker_of(cache, url), address=url, may_write=True)
     trust, signer = Trust.read(Path(place) / "trusted"), read_signer(Path(place) / "key")

@@ -61,7 +61,9 @@ def make_ready(
         while todo:
             todo = _pass(first, todo, counts, progress)
             if todo:
-                soonest_s = min(first.expected_s(one.spirv) for one in todo) / 2
+                # Never twice the same: two pauses of a half would end just before what was begun with the first of them.
+                share = random.uniform(0.25, 0.5)  # noqa: S311 -- no secret
+                soonest_s = min(first.expected_s(one.spirv) for one in todo) * share
                 first.clock.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
     finally:
         if first.remote is not None:

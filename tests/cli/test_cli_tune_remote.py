@@ -101,7 +101,14 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("reason", "value"), [(reason, value) for reason, values in HOSTILE.items() for value in values])
+@pytest.mark.parametrize(
+    ("reason", "value"),
+    [
+        pytest.param(reason, one, id=f"{reason} {number}")
+        for reason, of_it in HOSTILE.items()
+        for number, one in enumerate(of_it)
+    ],
+)
 def test_a_hostile_record_is_refused_and_the_others_are_taken(
     shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], reason: str, value: bytes
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
@@ -39,7 +40,7 @@ _ENDED = Lifetime()
 _numbers = itertools.count(1)
 
 
-class _Storage:
+class Storage:
     """The memory that a buffer and its views share."""
 
     __slots__ = ("gpu", "is_closed", "lifetime", "lock", "memory", "number")
@@ -53,6 +54,7 @@ class _Storage:
         self.lock = call_lock("the buffer")
 
     def close(self) -> None:
+        """Let the memory go, once nothing is bound to it."""
         with self.lock:
             self.is_closed = True  # before the memory goes, for those who look for that without the lock
             self.memory = None
@@ -72,7 +74,7 @@ class Buffer(ArrayFacts, NoArithmetic):
 
     __slots__ = ("__weakref__", "_is_view", "_storage")
     _is_view: bool
-    _storage: _Storage
+    _storage: Storage
 
     def __init__(
         self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", share: str | None = None
@@ -82,8 +84,9 @@ class Buffer(ArrayFacts, NoArithmetic):
         check_sizes(device, [("a resident buffer", self.nbytes)])
         _set_is_view(self, False)
         gpu = sharing_gpu(device, share)
-        memory = TensorBuffer(device, self.nbytes, self.dtype.itemsize, gpu) if self.nbytes else None
-        _set_storage(self, _Storage(memory, gpu))
+        allocate = device.allocate or partial(TensorBuffer, device)
+        memory = allocate(self.nbytes, self.dtype.itemsize, gpu) if self.nbytes else None
+        _set_storage(self, Storage(memory, gpu))
         _set_form(self, self._storage.number)
 
     @property
@@ -182,7 +185,7 @@ class Buffer(ArrayFacts, NoArithmetic):
     def fill(self, value: object, timeout: float | Deadline | None = None) -> None:
         """Set every element to one value of its type, after all work submitted before; raises as ``write``."""
         pattern = element_bytes(value, self.dtype, self.described)
-        fill = TensorBuffer.fill_range if len(pattern) <= LONGEST_PATTERN else fill_by_copies
+        fill: Any = fill_by_copies if len(pattern) > LONGEST_PATTERN else lambda memory, *how: memory.fill_range(*how)
         self._move(timeout, lambda memory, deadline: fill(memory, self.offset, self.nbytes, pattern, deadline))
 
     def copy_to(self, target: Buffer, timeout: float | Deadline | None = None) -> None:
@@ -343,7 +346,7 @@ class Buffer(ArrayFacts, NoArithmetic):
 
         Of a view: that alone is closed.
         """
-        closed = _Storage(None) if self._is_view else self._storage
+        closed = Storage(None) if self._is_view else self._storage
         closed.close()
         _set_storage(self, closed)
         _set_form(self, closed.number)  # nothing is remembered of it

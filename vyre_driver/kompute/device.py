@@ -46,6 +46,8 @@ class KomputeDevice:
     backend_id = BACKEND_ID
     driver: Callable[[], Any] = staticmethod(lambda: None)
     """Returns the driver that opened it; None once that is gone."""
+    allocate: Callable[[int, int, Any], Any] | None = None
+    """What gives the memory of a resident buffer, where that is not a ``TensorBuffer``."""
 
     def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
         """Open the device on its queue family for compute; ``robust`` names what asks for robust access, if not the setting.

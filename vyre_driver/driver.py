@@ -15,6 +15,7 @@ from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.kompute.pinned import pinned_array
@@ -61,7 +62,20 @@ class Driver:
     Use it as a context manager, or call ``close``. It and its kernels may be used from several threads.
     """
 
-    def __init__(
+    number: int  # which of this process's drivers it is, from 1 on; the metrics' label
+
+    def __new__(cls, *_: object, isolated: bool = False, **__: object) -> Driver:
+        """Choose the class."""
+        check_switch("isolated", isolated)
+        if isolated and cls is Driver:
+            from vyre_driver.isolated.driver import isolated_class  # late: few are isolated
+
+            return Driver.__new__(isolated_class(Driver))
+        made = object.__new__(cls)
+        made.number = next(_numbers)
+        return made
+
+    def __init__(  # noqa: PLR0913 -- what a driver is opened with
         self,
         device: str | int | None = None,
         cache: DiskPipelineCache | str | os.PathLike[str] | None = None,
@@ -69,6 +83,7 @@ class Driver:
         *,
         allow_software: bool | None = None,
         strict: bool | None = None,
+        isolated: bool = False,
     ) -> None:
         """Open a device.
 
@@ -85,6 +100,8 @@ class Driver:
         strict
             Whether calls are checked for outputs that the shader did not write and inputs that it changed, with robust access
             on (:mod:`vyre_driver.runtime.strict`); None takes VYRE_STRICT.
+        isolated
+            Whether to work in a child process, whose death is an error here (docs/isolated.md); not for subclasses.
 
         Raises
         ------
@@ -107,10 +124,10 @@ class Driver:
         InvalidSetting
             If an environment variable is not valid.
         """
+        if isolated:
+            raise InvalidInput("a subclass of Driver cannot be isolated", fix="make a Driver(isolated=True), and hold it")
         check_switch("strict", strict)
         check_switch("allow_software", allow_software)
-        self.number = next(_numbers)
-        """Which of this process's drivers it is, from 1 on; the metrics' label ``number``."""
         allow_software = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         if not allow_software:
             check_not_forked()  # before hardware's drivers are looked at
@@ -259,24 +276,10 @@ class Driver:
         """
         from vyre_driver.autotune.measure.calls import budget_of, tune_call
 
-        return tune_call(
-            self,
-            code,
-            arrays,
-            named,
-            space=space,
-            constants=constants,
-            config=config,
-            workgroups=workgroups,
-            invocations=invocations,
-            push_constants=push_constants,
-            out_shapes=out_shapes,
-            tolerance=tolerance,
-            budget=budget_of(seconds, budget),
-            isolate=isolate,
-            replace=replace,
-            on_progress=on_progress,
-        )
+        how: dict[str, Any] = {"space": space, "constants": constants, "config": config, "tolerance": tolerance}
+        how |= {"workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
+        how |= {"out_shapes": out_shapes, "isolate": isolate, "replace": replace, "on_progress": on_progress}
+        return tune_call(self, code, arrays, named, budget=budget_of(seconds, budget), **how)
 
     def buffer(self, array: object, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8. ``name`` is for its repr.

@@ -13,6 +13,7 @@
     |   |   |-- DispatchTimeout       2007  TimeoutError
     |   |   |-- OutputNotWritten      2008
     |   |   |-- InputChanged          2009
+    |   |   |-- DriverCrashed         2017
     |   |   |-- ExecutionFault        2010
     |   |   |   |-- Trapped           2011
     |   |   |   |-- DivergentBarrier  2013
@@ -148,6 +149,14 @@ class OutputNotWritten(DispatchFailed, code=2008):
 
 class InputChanged(DispatchFailed, code=2009):
     """A dispatch changed a read-only buffer (``binding``, ``count``, ``elements``, ``first_index``)."""
+
+
+class DriverCrashed(DispatchFailed, code=2017):
+    """The process that an isolated driver works in has ended; a new one takes the next call.
+
+    ``pid``, ``how`` it ended: the name of a signal or ``status N``; ``signal``, 0 for none; ``said``, the end of its standard
+    error.
+    """
 
 
 class ExecutionFault(DispatchFailed, code=2010):

@@ -41,6 +41,7 @@ STAGES = (
     "embedding",
     "driver",
     "autotune/measure",
+    "isolated",
     "pool",
     "backends",
     "kernels",
@@ -59,8 +60,8 @@ STAGES = (
     "__init__",
     "__main__",
 )
-# Tuning runs a driver, and a driver tunes where it is told to.
-ALLOWED_UP = {("driver", "autotune/measure")}
+# Tuning runs a driver, and a driver tunes where it is told to; an isolated driver is one, and has one in its child.
+ALLOWED_UP = {("driver", "autotune/measure"), ("driver", "isolated")}
 MOST_FLAT_MODULES = 10
 
 

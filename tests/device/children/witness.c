@@ -2,7 +2,8 @@
 
    One instance and one device at a time. WITNESS names the file that gets each cache's initial data, with its length ahead. With
    WITNESS_KILLS in the environment, the process is killed inside the call that brings initial data; with WITNESS_HITS, the driver
-   seems to find its pipeline in such data. With WITNESS_REFUSES devices are asked for that no driver makes. */
+   seems to find its pipeline in such data. A compilation is a segmentation fault as long as the file is there that
+   WITNESS_CRASHES names. With WITNESS_REFUSES devices are asked for that no driver makes. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,6 +54,8 @@ static int pass_gate(void) {
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(
     VkDevice device, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
     const VkAllocationCallbacks *allocator, VkPipeline *out) {
+  const char *crashes = getenv("WITNESS_CRASHES");
+  if (crashes && access(crashes, F_OK) == 0) *(volatile int *)0 = 1;
   if (!pass_gate()) return VK_ERROR_INITIALIZATION_FAILED;
   VkResult result = ((PFN_vkCreateComputePipelines)next_device(device, "vkCreateComputePipelines"))(
       device, cache, count, infos, allocator, out);

@@ -1,0 +1,138 @@
+"""Calls of a form that has been seen: only offsets and numbers travel, and outputs are written where they are wanted.
+
+A form is what of a call stays the same while its contents change: shapes and types of its arrays, the names of its numbers, its
+grid. The first call of a form says it all, and tells how large the outputs are (:mod:`vyre_driver.isolated.arguments`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.isolated.arena import nbytes_of
+from vyre_driver.isolated.places import dtype_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.isolated.arena import Lease
+    from vyre_driver.isolated.process import Handle
+
+_ALIGNED = 256
+_MOST_VIEWS = 64
+_GRID = frozenset({"workgroups", "invocations"})
+
+
+def form_key(
+    arrays: Sequence[object], named: Mapping[str, object], options: Mapping[str, Any], out: Sequence[object]
+) -> tuple[object, ...] | None:
+    """Return what tells a form from others; None for a call that is not plain arrays, numbers and a grid."""
+    found: list[object] = [len(arrays)]
+    for one in arrays:
+        if type(one) is not np.ndarray:
+            return None
+        found += (one.shape, one.dtype)
+    for one in out:
+        if type(one) is not np.ndarray or not one.flags.c_contiguous or not one.flags.writeable:
+            return None
+        found += (one.shape, one.dtype)
+    if not _add_numbers(found, named) or (options and not _add_options(found, options)):
+        return None
+    return tuple(found)
+
+
+def _add_numbers(found: list[object], numbers: object) -> bool:
+    """Add the names of numbers to a key; returns False where they are not all numbers of Python."""
+    if type(numbers) is not dict:
+        return False
+    found += (len(numbers), *numbers)
+    return not any(type(value) is not int and type(value) is not float for value in numbers.values())
+
+
+def _add_options(found: list[object], options: Mapping[str, Any]) -> bool:
+    """Add the grid and the names of push constants to a key; returns False where there is more, or other kinds of them."""
+    for name, value in options.items():
+        if name in _GRID:
+            if type(value) is not int and type(value) is not tuple:
+                return False
+            found += (name, value)
+        elif name == "push_constants":
+            if not _add_numbers(found, value):
+                return False
+        elif name != "timeout":
+            return False
+    return True
+
+
+class Form:
+    """A form of one kernel in one child, which knows it by a number."""
+
+    __slots__ = ("_inputs", "_number", "_outputs", "_views", "nbytes")
+
+    def __init__(self, number: int, arrays: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]) -> None:
+        """Be the form of a call with these arrays, which gave these outputs."""
+        self._number = number
+        self._inputs: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+        self.nbytes = 0
+        for one in arrays:
+            self._inputs.append((self.nbytes, one.shape, one.dtype))
+            self.nbytes = (self.nbytes + one.nbytes + _ALIGNED - 1) & -_ALIGNED
+        self._outputs = [(one.shape, one.dtype, nbytes_of(one.shape, one.dtype)) for one in outputs]
+        self._views: dict[int, list[NDArray[Any]]] = {}
+
+    def told(self) -> tuple[list[tuple[tuple[int, ...], Any]], list[tuple[tuple[int, ...], Any]]]:
+        """Return the shapes and types of its inputs and outputs, as they are sent."""
+        inputs = [(shape, dtype_of(dtype)) for _, shape, dtype in self._inputs]
+        return inputs, [(shape, dtype_of(dtype)) for shape, dtype, _ in self._outputs]
+
+    def call(  # noqa: PLR0913 -- a call, taken apart
+        self,
+        kernel: Handle,
+        what: str,
+        arrays: Sequence[NDArray[Any]],
+        numbers: tuple[float, ...],
+        out: Sequence[NDArray[Any]],
+        timeout: float | None,
+    ) -> list[NDArray[Any]]:
+        """Call the kernel, and return the outputs, which are those of ``out`` where it gives them; raises as ``Child.ask``."""
+        arena = kernel.child.arena
+        lease = None
+        places: list[int] = []
+        views: Sequence[NDArray[Any]] = ()
+        for place, one in enumerate(arrays):
+            offset = None if one.base is None or not one.flags.c_contiguous else arena.place_of(one)
+            if offset is not None:
+                places.append(offset)
+                continue
+            if lease is None:
+                lease = arena.lease(self.nbytes)
+                views = self._views.get(lease.offset) or self._viewed(lease)
+            np.copyto(views[place], one)
+            places.append(lease.offset + self._inputs[place][0])
+        outputs: list[NDArray[Any]] = []
+        for place, (shape, dtype, nbytes) in enumerate(self._outputs):
+            offset = arena.place_of(out[place]) if out else None
+            if offset is None:
+                room = arena.lease(nbytes)
+                offset = room.offset
+                outputs.append(room.array(shape, dtype))
+            else:
+                outputs.append(out[place])
+            places.append(offset)
+        held, call = (lease, arrays, outputs), (kernel.number, self._number, tuple(places), numbers, timeout)
+        kernel.child.ask(what, "again", *call, held=held, timeout=timeout)
+        for target, found in zip(out, outputs, strict=False):
+            if target is not found:
+                np.copyto(target, found)
+        return list(out) if out else outputs
+
+    def _viewed(self, lease: Lease) -> list[NDArray[Any]]:
+        """Return the inputs at a lease's place as arrays that do not hold it: only who has the place writes to them."""
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        found = [lease.arena.array(lease.offset + begin, shape, dtype) for begin, shape, dtype in self._inputs]
+        self._views[lease.offset] = found
+        return found

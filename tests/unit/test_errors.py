@@ -24,6 +24,7 @@ TREE = {
     "DispatchTimeout": (2007, "DispatchFailed", TimeoutError),
     "OutputNotWritten": (2008, "DispatchFailed", RuntimeError),
     "InputChanged": (2009, "DispatchFailed", RuntimeError),
+    "DriverCrashed": (2017, "DispatchFailed", RuntimeError),
     "ExecutionFault": (2010, "DispatchFailed", RuntimeError),
     "Trapped": (2011, "ExecutionFault", RuntimeError),
     "StepBudgetExceeded": (2012, "DispatchFailed", RuntimeError),

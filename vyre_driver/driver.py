@@ -57,10 +57,7 @@ _numbers = itertools.count(1)
 
 
 class Driver:
-    """One device, one pipeline cache, and the kernels compiled for them.
-
-    Use it as a context manager, or call ``close``. It and its kernels may be used from several threads.
-    """
+    """One device, one cache, and the kernels compiled for them: a context manager, and for several threads."""
 
     number: int  # which of this process's drivers it is, from 1 on; the metrics' label
 

@@ -14,6 +14,7 @@
     |   |   |-- OutputNotWritten      2008
     |   |   |-- InputChanged          2009
     |   |   |-- DriverCrashed         2017
+    |   |   |-- WorkerLost            2018
     |   |   |-- ExecutionFault        2010
     |   |   |   |-- Trapped           2011
     |   |   |   |-- DivergentBarrier  2013
@@ -157,6 +158,10 @@ class DriverCrashed(DispatchFailed, code=2017):
     ``pid``, ``how`` it ended: the name of a signal or ``status N``; ``signal``, 0 for none; ``said``, the end of its standard
     error.
     """
+
+
+class WorkerLost(DispatchFailed, code=2018):
+    """The processes that had the work have died, or none could take it (``task``, ``worker``: the last one's address)."""
 
 
 class ExecutionFault(DispatchFailed, code=2010):

@@ -214,7 +214,7 @@ class DriverPool:
             again.
         """
         allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
-        named = _every_device(allow_software=allowed) if devices is None else devices
+        named = every_device(allow_software=allowed) if devices is None else devices
         shared = cache if isinstance(cache, DiskPipelineCache) else None
         self._lanes = _Lanes()
         try:
@@ -391,8 +391,8 @@ def devices() -> tuple[PhysicalDevice, ...]:
     return enumerate_devices()
 
 
-def _every_device(*, allow_software: bool) -> list[str | int]:
-    """Name every GPU; without any, the one CPU device that is allowed."""
+def every_device(*, allow_software: bool) -> list[str | int]:
+    """Name every GPU for ``Driver``, or the one CPU device that is allowed; raises VyreError where there is neither."""
     found = enumerate_devices()
     chosen = [one for one in found if not one.is_software] or [select_device(found, allow_software=allow_software)]
     uuids = [one.device_uuid for one in found]

@@ -35,6 +35,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vyre_driver.conformance.options": ("Options",),
     "vyre_driver.conformance.strategies": ("cases",),
     "vyre_driver.conformance.suite": ("run",),
+    "vyre_driver.distributed": (),
     "vyre_driver.errors": (),
     "vyre_driver.identity": (),
     "vyre_driver.ir": (),

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from conftest import Others
 
 IMPORTED_AS = {"pillow": "PIL", "opentelemetry_api": "opentelemetry"}
-# By the strategies of the conformance kit, for those who test a backend; by what reaches a shared store.
-OF_AN_EXTRA_ONLY = {"hypothesis", "obstore"}
+# By the strategies of the conformance kit, for those who test a backend; by what reaches a shared store; by
+# vyre_driver.distributed, which nothing imports unasked.
+OF_AN_EXTRA_ONLY = {"hypothesis", "obstore", "dask", "distributed"}
 
 
 def names(requirements: Iterable[str]) -> set[str]:

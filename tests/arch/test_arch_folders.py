@@ -56,6 +56,7 @@ STAGES = (
     "lang/explain",
     "lang",
     "conformance",
+    "distributed",
     "cli",
     "__init__",
     "__main__",

@@ -1,0 +1,36 @@
+"""Kernels and work over many devices and machines, on dask.distributed (docs/distributed.md); the extra ``distributed``.
+
+``dask worker ... --preload vyre_driver.distributed`` has a worker open a driver before it takes its first task.
+"""
+
+from __future__ import annotations
+
+from vyre_driver.errors import BackendUnavailable
+
+try:
+    import distributed as _distributed
+except ImportError as error:
+    raise BackendUnavailable(
+        f"dask.distributed cannot be imported: {error}",
+        fix="run pip install 'vyre-driver[distributed]'",
+    ) from error
+
+from vyre_driver.distributed.futures import FleetFuture
+from vyre_driver.distributed.local import LocalFleet
+from vyre_driver.distributed.pool import FleetKernel, FleetPool
+from vyre_driver.distributed.windowed import FleetProgress
+from vyre_driver.distributed.worker import WorkerDriver
+
+__all__ = [
+    "FleetFuture",
+    "FleetKernel",
+    "FleetPool",
+    "FleetProgress",
+    "LocalFleet",
+]
+
+
+async def dask_setup(worker: _distributed.Worker) -> None:
+    """Have a worker that was started with ``--preload`` open its driver, as VYRE_DEVICE says; raises what ``Driver`` raises."""
+    if isinstance(worker, _distributed.Worker):
+        await worker.plugin_add(WorkerDriver(), catch_errors=False)

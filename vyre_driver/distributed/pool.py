@@ -1,0 +1,323 @@
+"""Kernels and work over the workers of a fleet, in the shape of ``DriverPool``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dask
+import numpy as np
+
+from vyre_driver.checks import is_whole
+from vyre_driver.display.line import count, one_line
+from vyre_driver.distributed import tasks
+from vyre_driver.distributed.carried import carry
+from vyre_driver.distributed.futures import of_fleet
+from vyre_driver.distributed.hedging import Hedging
+from vyre_driver.distributed.report import FleetReport, merged_metrics
+from vyre_driver.distributed.scheduling import NO_WORKERS_S, prepare_scheduler
+from vyre_driver.distributed.versions import Versions
+from vyre_driver.distributed.windowed import WindowedCalls
+from vyre_driver.distributed.worker import PLUGIN, JoinFleet
+from vyre_driver.errors import DispatchFailed, InvalidInput, WorkerLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from distributed import Client, Worker
+
+    from vyre_driver.distributed.carried import CarriedKernel
+    from vyre_driver.distributed.futures import FleetFuture
+    from vyre_driver.distributed.windowed import FleetProgress
+    from vyre_driver.specialization.values import SpecMap
+
+_LARGE_BYTES = 1 << 20
+
+
+class FleetPool:
+    """The workers of a Dask client, each with a driver on a device of its own. May be used from several threads.
+
+    Work that is given to it must do no harm when it is run twice: a worker that is lost has its work done by others.
+    """
+
+    def __init__(
+        self, client: Client, *, losses: int = 2, no_workers_s: float = NO_WORKERS_S, same_device: bool = False
+    ) -> None:
+        """Have every worker of the client open a driver, those that join later too.
+
+        Parameters
+        ----------
+        client
+            Dask's ``Client``, with any cluster; that of a ``LocalFleet`` has a worker for each device.
+        losses
+            How many devices or processes may be lost under one task until it fails. Of processes that holds for all that the
+            scheduler does: Dask keeps one number.
+        no_workers_s
+            Seconds that work waits where there is no worker, before it fails with WorkerLost.
+        same_device
+            Whether to refuse a fleet of different devices or Vulkan drivers, whose results agree within tolerances only.
+
+        Raises
+        ------
+        InvalidInput
+            If ``losses`` is no whole number of 1 or more, or the devices differ and must not.
+        InstallationUnusable
+            If the scheduler or a worker has another version of this package.
+        WorkerLost
+            If there is no worker in that time.
+        VyreError
+            What ``Driver`` raises on a worker.
+        """
+        if not is_whole(losses) or losses < 1:
+            raise InvalidInput(f"losses is {losses!r}, and a task loses 1 device or more", fix="give a whole number from 1 on")
+        self.client = client
+        self.losses = int(losses)
+        self._no_workers_s = no_workers_s
+        versions = Versions.own()
+        client.run_on_scheduler(prepare_scheduler, versions, self.losses, no_workers_s)
+        client.register_plugin(JoinFleet(versions))
+        self._wait_for_workers()
+        if same_device:
+            self._check_same_device()
+
+    def __repr__(self) -> str:
+        """Return its scheduler and how many workers it has as one line."""
+        workers = self._workers()
+        return one_line("FleetPool", f"at {self.client.scheduler.address}", count(len(workers), "worker"))
+
+    def compile(self, kernel: object, constants: Mapping[str, object] | SpecMap | None = None) -> FleetKernel:
+        """Return a kernel for all workers; it is compiled on one now, and others take what that one has compiled.
+
+        Parameters
+        ----------
+        kernel
+            A ``SpirvModule``, a ``Program``, a kernel or function of ``vyre_driver.lang``, or what makes a kernel on a driver:
+            a function of ``vyre_driver.kernels``, also as ``functools.partial`` with its options.
+        constants
+            As ``Driver.compile``.
+
+        Raises
+        ------
+        InvalidInput
+            If the kernel cannot travel.
+        VyreError
+            If it cannot be compiled, as ``Driver.compile``.
+        WorkerLost
+            If there is no worker.
+        """
+        carried = carry(kernel, constants)
+        self._wait_for_workers()
+        facts = self._submit(tasks.prove, carried).result()
+        return FleetKernel(carried, facts, self)
+
+    def submit(self, work: Callable[..., Any], *arguments: object) -> FleetFuture:
+        """Have ``work(driver, *arguments)`` called on a worker; a future among the arguments is given as its result.
+
+        A ``Buffer`` that it returns stays on the device until it is fetched.
+        """
+        return self._submit(tasks.run_work, work, arguments, self.losses)
+
+    def map(  # noqa: PLR0913 -- by keyword
+        self,
+        kernel: FleetKernel,
+        calls: Iterable[Sequence[object]],
+        *,
+        window: int | None = None,
+        window_bytes: int | None = None,
+        hedge: bool = False,
+        keep: bool = False,
+        on_progress: Callable[[FleetProgress], object] | None = None,
+        **options: Any,  # noqa: ANN401 -- the kernel's
+    ) -> Iterator[Any]:
+        """Yield the result of a call for each sequence of arrays, in their order; ``calls`` is read as results are taken.
+
+        Parameters
+        ----------
+        kernel, calls, options
+            What ``kernel(*arrays, **options)`` takes, for each of the calls.
+        window
+            How many calls are under way at most; None is two for each thread of a worker, as many as there are now.
+        window_bytes
+            Bytes of the numpy arrays of calls that are under way at most; one call is begun in all cases.
+        hedge
+            Whether a call that takes 3 times as long as half of the others is begun once more elsewhere; the first result
+            counts. The calls may run twice.
+        keep
+            Yield futures whose results stay on the workers' devices.
+        on_progress
+            Called with a ``FleetProgress`` after each result.
+
+        Raises
+        ------
+        InvalidInput
+            If a window is no whole number of 1 or more, or a call is no sequence.
+        VyreError
+            What a call raises, in its place.
+        """
+        for name, given in (("window", window), ("window_bytes", window_bytes)):
+            if given is not None and (not is_whole(given) or given < 1):
+                raise InvalidInput(f"{name} is {given!r}", fix="give a whole number from 1 on, or leave it out")
+
+        def begin(arrays: tuple[object, ...], avoid: FleetFuture | None) -> FleetFuture:
+            return self._call(kernel, arrays, options, keep=keep, avoid=avoid)
+
+        room = self._window if window is None else lambda: window
+        under_way = WindowedCalls(begin, room, window_bytes, Hedging() if hedge else None, keep, on_progress)
+        return under_way.results(calls)
+
+    def warm(self, kernels: Iterable[FleetKernel]) -> None:
+        """Load kernels on every worker that there is now, before their first calls."""
+        for kernel in kernels:
+            waiting = [
+                self._submit(tasks.load, kernel.carried, kernel.home, workers=[one], allow_other_workers=True)
+                for one in self._workers()
+            ]
+            for one in waiting:
+                one.result()
+
+    def report(self) -> FleetReport:
+        """Return of each worker its device, its calls, their seconds and its kernels, as plain data that prints as a table."""
+        found = self.client.run(_facts, on_error="ignore")
+        return FleetReport(found[worker] for worker in sorted(found))
+
+    def metrics(self) -> str:
+        """Return the metrics of all workers' drivers as ``Driver.metrics`` does, each with the label ``worker``."""
+        return merged_metrics(sorted(self.client.run(_metrics, on_error="ignore").items()))
+
+    def _call(
+        self,
+        kernel: FleetKernel,
+        arrays: Sequence[object],
+        options: dict[str, Any],
+        *,
+        keep: bool,
+        avoid: FleetFuture | None = None,
+    ) -> FleetFuture:
+        where: dict[str, Any] = {}
+        if avoid is not None:
+            busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
+            where = {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
+        given = (kernel.carried, kernel.home, list(arrays), options, self.losses)
+        if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
+            return self._submit(tasks.call, *given, keep=keep, **where)
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1EiB"}):  # docs/distributed.md tells of it
+            return self._submit(tasks.call, *given, keep=keep, **where)
+
+    def _submit(self, task: Callable[..., Any], *arguments: object, **options: Any) -> FleetFuture:  # noqa: ANN401 -- Dask's
+        if self.client.status != "running":
+            raise DispatchFailed(
+                f"the client of the fleet is {self.client.status}", fix="make a new Client, and a new FleetPool"
+            )
+        future = self.client.submit(task, *arguments, pure=False, **options)
+        return of_fleet(future, self.client)
+
+    def _workers(self) -> list[str]:
+        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _window(self) -> int:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return int(max(2, 2 * sum(one["nthreads"] for one in workers)))
+
+    def _wait_for_workers(self) -> None:
+        try:
+            self.client.wait_for_workers(1, timeout=self._no_workers_s)
+        except TimeoutError as error:
+            raise WorkerLost(
+                f"the fleet at {self.client.scheduler.address} had no worker for {self._no_workers_s:g} s",
+                fix="start workers (vyre-driver worker ADDRESS), and look into their logs if they have gone",
+            ) from error
+
+    def _check_same_device(self) -> None:
+        kinds = {(one["device"], one["driver"]) for one in self.report()}
+        if len(kinds) > 1:
+            named = ", ".join(f"{device!r} ({driver})" for device, driver in sorted(kinds))
+            raise InvalidInput(
+                f"the fleet has {len(kinds)} kinds of devices: {named}",
+                fix="start workers on one kind of device, or leave same_device out where results may differ within tolerances",
+            )
+
+
+class FleetKernel:
+    """A kernel on every worker of a fleet; made by ``FleetPool.compile``. Pickled, it is called with ``local`` in tasks."""
+
+    def __init__(self, carried: CarriedKernel, facts: Mapping[str, Any], pool: FleetPool | None = None) -> None:
+        """Hold a kernel that was proven on one worker."""
+        self.carried = carried
+        self.facts = dict(facts)
+        self._pool = pool
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it without its pool."""
+        return FleetKernel, (self.carried, self.facts)
+
+    def __dask_tokenize__(self) -> str:
+        """Return what names it in Dask's graphs, in every process alike."""
+        return self.carried.digest
+
+    @property
+    def digest(self) -> str:
+        """What names it in every process: 32 hex digits."""
+        return self.carried.digest
+
+    @property
+    def name(self) -> str:
+        """The module's, the function's or the definition's name."""
+        return self.carried.name
+
+    @property
+    def home(self) -> str:
+        """The address of the worker that compiled it first, of which the others ask what it has compiled."""
+        return str(self.facts["home"])
+
+    @property
+    def signature(self) -> str:
+        """What a call takes, as a line."""
+        return str(self.facts["signature"])
+
+    @property
+    def workgroup_size(self) -> tuple[int, ...]:
+        """Invocations of a workgroup along x, y, z; empty where a call chooses."""
+        return tuple(self.facts["workgroup_size"])
+
+    def __repr__(self) -> str:
+        """Return its signature and digest on one line."""
+        return one_line("FleetKernel", self.signature, self.digest)
+
+    def __call__(self, *arrays: object, keep: bool = False, **options: Any) -> FleetFuture:  # noqa: ANN401 -- the kernel's
+        """Call it on a worker; takes what the kernel on a driver takes, and futures of arrays, which stay on the workers.
+
+        Arrays that are given for what the kernel writes are not changed: the result has what it wrote. With ``keep`` that stays
+        on the device: as an argument of another call there it is not copied, and ``result()`` fetches it as a numpy array.
+
+        Raises
+        ------
+        DispatchFailed
+            If it was unpickled, and has no pool, or the client is closed.
+        """
+        if self._pool is None:
+            raise DispatchFailed(f"kernel {self.name!r} has no pool here", fix="call kernel.local(...) in a task of a worker")
+        return self._pool._call(self, arrays, options, keep=keep)  # noqa: SLF001 -- one module
+
+    def map(self, calls: Iterable[Sequence[object]], **options: Any) -> Iterator[Any]:  # noqa: ANN401 -- as FleetPool.map
+        """As ``FleetPool.map``."""
+        if self._pool is None:
+            raise DispatchFailed(f"kernel {self.name!r} has no pool here", fix="call kernel.local(...) in a task of a worker")
+        return self._pool.map(self, calls, **options)
+
+    def local(self, *arrays: object, **options: Any) -> Any:  # noqa: ANN401 -- a call's
+        """Call it on the worker whose task calls this, and return the result; for functions given to ``submit`` or to Dask.
+
+        Raises
+        ------
+        DispatchFailed
+            If this is no task of a worker of the fleet.
+        """
+        return tasks.call(self.carried, self.home, arrays, options, 1)
+
+
+def _facts(dask_worker: Worker) -> dict[str, Any]:
+    found: dict[str, Any] = dask_worker.plugins[PLUGIN].facts()
+    return found
+
+
+def _metrics(dask_worker: Worker) -> str:
+    return str(dask_worker.plugins[PLUGIN].driver.metrics())

@@ -1,0 +1,108 @@
+"""What runs on the workers: the functions of which a fleet's tasks are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.distributed.kept import KeptArray, kept
+from vyre_driver.distributed.worker import worker_driver
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.kernel import Kernel as PythonKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vyre_driver.distributed.carried import CarriedKernel
+    from vyre_driver.distributed.worker import LoadedKernel, WorkerDriver
+
+    Link = tuple[CarriedKernel, dict[str, Any]]
+
+
+def prove(kernel: CarriedKernel) -> dict[str, Any]:
+    """Compile a kernel; returns where that was, and what the kernel says of itself."""
+    here = worker_driver()
+    made = here.loaded(kernel, None).call
+    return {
+        "home": here.worker.address,
+        "signature": str(getattr(made, "signature", kernel.name)),
+        "workgroup_size": tuple(getattr(made, "workgroup_size", ())),
+    }
+
+
+def load(kernel: CarriedKernel, home: str | None) -> None:
+    """Load a kernel on this worker."""
+    worker_driver().loaded(kernel, home)
+
+
+def call(  # noqa: PLR0913 -- of one call
+    kernel: CarriedKernel,
+    home: str | None,
+    arrays: Sequence[object],
+    options: dict[str, Any],
+    losses: int,
+    *,
+    keep: bool = False,
+) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
+    """Call a kernel on this worker's device."""
+    return call_chain(((kernel, options),), home, arrays, losses, keep=keep)
+
+
+def call_chain(links: Sequence[Link], home: str | None, arrays: Sequence[object], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
+    """Call one kernel after the other, each on what the one before returned; in between all stays on the device."""
+    here = worker_driver()
+    with here.watched(losses):
+        given = tuple(arrays)
+        for at, (carried, options) in enumerate(links):
+            kernel = here.loaded(carried, home if at == 0 else None)
+            is_last = at == len(links) - 1
+            resident = keep or not is_last or any(isinstance(one, Buffer) for one in given)
+            prepared, named = _prepared(here, kernel, given, options, resident=resident, is_ours=at > 0)
+            result = here.run(kernel, prepared, named)
+            given = result if isinstance(result, tuple) else (result,)
+        return kept(result) if keep else _read(result)
+
+
+def run_work(work: Callable[..., Any], arguments: tuple[Any, ...], losses: int) -> Any:  # noqa: ANN401 -- the work's
+    """Call ``work`` with this worker's driver."""
+    here = worker_driver()
+    with here.watched(losses):
+        found = work(here.driver, *arguments)
+        here.done += 1
+        return kept(found)
+
+
+def _prepared(  # noqa: PLR0913 -- of one call
+    here: WorkerDriver,
+    kernel: LoadedKernel,
+    arrays: Sequence[object],
+    options: dict[str, Any],
+    *,
+    resident: bool,
+    is_ours: bool,
+) -> tuple[tuple[object, ...], dict[str, Any]]:
+    """Return arrays and options as the kernel may have them: what it would write to is copied, for Dask keeps the arrays."""
+    writes = kernel.writes
+
+    def one(at: int | str, value: object) -> object:
+        may_be_written = not is_ours and (writes is None or at in writes)
+        if isinstance(value, KeptArray):
+            value = value.buffer if value.buffer.device is here.driver.context.device else value.buffer.read()
+            if isinstance(value, Buffer) and may_be_written:
+                copy = here.driver.empty(value.shape, value.dtype)
+                value.copy_to(copy)
+                value = copy
+        if isinstance(value, np.ndarray) and value.ndim:
+            if resident:
+                return here.driver.buffer(value)
+            return value.copy() if may_be_written and isinstance(kernel.call, PythonKernel) else value
+        return value
+
+    return tuple(one(at, value) for at, value in enumerate(arrays)), {name: one(name, value) for name, value in options.items()}
+
+
+def _read(result: object) -> object:
+    if isinstance(result, tuple):
+        return tuple(_read(one) for one in result)
+    return result.read() if isinstance(result, Buffer) else result

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from extras import imported
 from kernels import glsl
 from machines import Machines
 from servers import running_server
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from servers import RedisServer
 
+    from vyre_driver.distributed import FleetPool, LocalFleet
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 # Where buffers may lie: the kind of device, hooks that are off, whether there is the layer; and whether writes and reads reach
@@ -199,3 +201,23 @@ def machines(
 ) -> Machines:
     one_server.reset()
     return Machines(tmp_path, one_server, physical_device, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+    """Two worker processes on the first device, with a cache of their own."""
+    imported("distributed")
+    from vyre_driver.distributed import LocalFleet
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LP_NUM_THREADS", "1")
+        patch.setenv("VYRE_CACHE_DIR", str(tmp_path_factory.mktemp("fleet")))
+        with LocalFleet([0, 0], allow_software=True) as opened:
+            yield opened
+
+
+@pytest.fixture
+def pool(fleet: LocalFleet) -> FleetPool:
+    from vyre_driver.distributed import FleetPool
+
+    return FleetPool(fleet.client, no_workers_s=60.0)

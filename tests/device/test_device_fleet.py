@@ -20,7 +20,7 @@ from vyre_driver.lang import In, Index, InOut, elementwise, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
-from vyre_driver.distributed import FleetPool, LocalFleet  # noqa: E402 -- an extra
+from vyre_driver.distributed import FleetPool  # noqa: E402 -- an extra
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
 from vyre_driver.distributed.versions import Versions  # noqa: E402
 from vyre_driver.distributed.worker import JoinFleet, worker_driver  # noqa: E402
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver import Driver
+    from vyre_driver.distributed import LocalFleet
     from vyre_driver.vulkan import PhysicalDevice
 
 pytestmark = pytest.mark.device
@@ -45,20 +46,6 @@ def add_to(i: Index, x: In[f32], y: InOut[f32], a: f32) -> None:
 @elementwise
 def half(x: f32) -> f32:
     return x * 0.5
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LP_NUM_THREADS", "1")
-        patch.setenv("VYRE_CACHE_DIR", str(tmp_path_factory.mktemp("fleet")))
-        with LocalFleet([0, 0], allow_software=True) as opened:
-            yield opened
-
-
-@pytest.fixture
-def pool(fleet: LocalFleet) -> FleetPool:
-    return FleetPool(fleet.client, no_workers_s=WAITS_S)
 
 
 def uuid_and_process(driver: Driver) -> tuple[str, int]:

@@ -98,7 +98,7 @@ class LocalFleet:
         try:
             with dask.config.set(CONFIG):
                 self.cluster = _Cluster(workers, scheduler, security=security, name="vyre fleet", silence_logs=logging.WARNING)
-                self.client = Client(self.cluster, set_as_default=False)
+                self.client = Client(self.cluster)
         except BaseException:
             self.close()
             raise

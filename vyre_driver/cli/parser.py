@@ -128,7 +128,7 @@ def _includes() -> str:
     return f"-I{shlex.quote(get_include())}"
 
 
-def _verb_module(name: str) -> ModuleType:  # noqa: C901 -- a case a verb
+def _verb_module(name: str) -> ModuleType:  # noqa: C901, PLR0912 -- a case a verb
     """Import the module of a verb."""
     verb: ModuleType
     match name:
@@ -156,4 +156,6 @@ def _verb_module(name: str) -> ModuleType:  # noqa: C901 -- a case a verb
             from vyre_driver.cli import stub as verb
         case "tune":
             from vyre_driver.cli import tune as verb
+        case "worker":
+            from vyre_driver.cli import worker as verb
     return verb

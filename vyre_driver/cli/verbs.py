@@ -80,6 +80,16 @@ VERBS = {
         "Print the devices and the cache of this machine as text for Prometheus. No\ndevice is opened.",
         ("metrics",),
     ),
+    "worker": Verb(
+        "work for a Dask scheduler, a process for each GPU",
+        "Join a Dask scheduler with a process for each GPU of this host, and work until\n"
+        "told to end. An address beyond this host has to be encrypted.",
+        (
+            "worker tcp://127.0.0.1:8786",
+            "worker --make-certificates fleet",
+            "worker tls://node0:8786 --tls-ca fleet/cert.pem --tls-cert fleet/cert.pem --tls-key fleet/key.pem",
+        ),
+    ),
     "completion": Verb(
         "print a script that completes this program's verbs and options in a shell",
         "Print a script with which bash, zsh or fish completes verbs and options. Save\n"

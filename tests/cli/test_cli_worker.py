@@ -1,0 +1,125 @@
+"""vyre-driver worker: two of them, each with a cache of its own, are two nodes of a fleet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from extras import imported
+
+from vyre_driver.lang import In, Index, Out, f32, kernel
+
+imported("distributed")
+from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
+
+from vyre_driver.distributed import FleetPool, joining  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import RunChild
+
+    from vyre_driver.distributed.joining import Certificates
+
+X = np.arange(64, dtype=np.float32)
+WAITS_S = 60.0
+NOWHERE = ("--tls-ca", "nowhere.pem", "--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem")
+
+
+@kernel
+def tripled(i: Index, x: In[f32], y: Out[f32]) -> None:
+    y[i] = 3.0 * x[i]
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return joining.make_certificates(str(tmp_path / "certificates"))
+
+
+@pytest.fixture
+def client(certificates: Certificates) -> Iterator[Client]:
+    """A client of a scheduler that takes encrypted connections only."""
+    security = certificates.security()
+    options = {"host": "127.0.0.1", "protocol": "tls://", "security": security, "dashboard_address": "127.0.0.1:0"}
+    with (
+        SpecCluster({}, {"cls": Scheduler, "options": options}, security=security, silence_logs=40) as cluster,
+        Client(cluster, set_as_default=False) as opened,
+    ):
+        yield opened
+
+
+def worker(client: Client, certificates: Certificates, cache: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "vyre_driver", "worker", client.scheduler.address, "--device", "0"]
+    command += ["--tls-ca", certificates.ca, "--tls-cert", certificates.cert, "--tls-key", certificates.key]
+    env = {**os.environ, "VYRE_CACHE_DIR": str(cache), "LP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.device
+@pytest.mark.thorough
+def test_nodes_join_by_tls_and_what_one_has_compiled_the_other_takes(
+    client: Client, certificates: Certificates, tmp_path: Path
+) -> None:
+    nodes = [worker(client, certificates, tmp_path / name) for name in ("a", "b")]
+    try:
+        assert [(one.stdout.readline().split(" for ")[0] if one.stdout else "") for one in nodes] == ["1 processes work"] * 2
+        pool = FleetPool(client, no_workers_s=WAITS_S)
+        compiled = pool.compile(tripled.program())
+        assert compiled(X, out_shapes={"y": X.shape}).result(WAITS_S).tolist() == (3 * X).tolist()
+        pool.warm([compiled])
+        assert sorted(one["kernels"] for one in pool.report()) == [1, 1]
+        found = client.run(lambda dask_worker: dask_worker.plugins["vyre-driver"].driver.cache.stats()["counts"])
+        assert sorted((one.get("hit", 0), one.get("miss", 0)) for one in found.values()) == [(0, 1), (1, 0)]
+        assert compiled.home in client.scheduler_info()["workers"]
+    finally:
+        for one in nodes:
+            one.send_signal(signal.SIGTERM)
+        ended = [one.wait(WAITS_S) for one in nodes]
+        for one in nodes:
+            one.communicate()
+    assert ended == [0, 0]
+
+
+def test_a_certificate_is_its_owners_alone_and_not_made_twice(run_here: RunChild, tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    made = run_here("worker", "--make-certificates", str(folder))
+    assert (made.status, made.stdout.splitlines()[:2]) == (0, [str(folder / "cert.pem"), str(folder / "key.pem")])
+    assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
+    key = (folder / "key.pem").read_bytes()
+    again = run_here("worker", "--make-certificates", str(folder))
+    assert (again.status, (folder / "key.pem").read_bytes()) == (2, key)
+    assert again.complaint[0].endswith("Fix: name a folder that has no certificates yet.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "there is no ADDRESS of a scheduler. Fix: write vyre-driver worker tls://HOST:PORT."),
+        (("10.0.0.1:8786",), "'10.0.0.1:8786' is beyond this host, and without TLS anybody there may run code here. Fix:"),
+        (("tcp://node0:8786",), "'tcp://node0:8786' is beyond this host"),
+        (("tls://127.0.0.1:8786",), "'tls://127.0.0.1:8786' is encrypted, and there is no certificate for it. Fix: give --tls"),
+        (("tls://[::1]:1", "--tls-ca", "x"), "some of --tls-ca, --tls-cert and --tls-key are missing. Fix: give all three"),
+        (("http://127.0.0.1:80",), "'http://127.0.0.1:80' is no address of a scheduler. Fix: write tls://HOST:PORT"),
+        (("tcp://127.0.0.1:99999",), "'tcp://127.0.0.1:99999' is no address of a scheduler."),
+        (("tls://h:1", *NOWHERE), "nowhere.pem cannot be read: No such file or directory. Fix: name a file in PEM."),
+    ],
+)
+def test_what_may_not_join_is_refused(run_here: RunChild, arguments: tuple[str, ...], said: str) -> None:
+    done = run_here("worker", *arguments)
+    assert (done.status, done.stdout) == (2, "")
+    assert said in done.complaint[0]
+
+
+@pytest.mark.device
+def test_where_no_scheduler_answers_the_worker_says_so(run_here: RunChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "ANSWERS_WITHIN_S", 0.3)
+    done = run_here("worker", "tcp://127.0.0.1:1", "--device", "0")
+    assert (done.status, done.stdout) == (2, "")
+    assert "no scheduler answers at tcp://127.0.0.1:1 within 0.3 s" in done.complaint[0]

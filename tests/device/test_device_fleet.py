@@ -6,6 +6,8 @@ import functools
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,7 @@ pytestmark = pytest.mark.device
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2.0, "count": 100}
 WAITS_S = 60.0
+SLOW_S = 30.0
 
 
 @kernel
@@ -68,6 +71,22 @@ def lose_device(driver: Driver, number: int, runs: str, times: int) -> tuple[int
         if Path(runs).stat().st_size <= times:
             raise DeviceLost("the device was lost", fix="make a new driver")
     return number, float(kernels.saxpy(driver)(X, X, alpha=float(number))[1])
+
+
+def slow_once(driver: Driver, flag: str) -> Any:  # noqa: ANN401 -- a kernel
+    """A kernel whose call number 15 takes long where it is made first."""
+
+    def doubled(x: Any) -> Any:  # noqa: ANN401 -- an array
+        if x[0] == 15.0:
+            try:
+                Path(flag).touch(exist_ok=False)
+                time.sleep(SLOW_S)
+            except FileExistsError:
+                pass
+        time.sleep(0.02)
+        return kernels.saxpy(driver)(x, x, alpha=1.0)
+
+    return doubled
 
 
 def refuse(driver: Driver, runs: str) -> None:
@@ -232,3 +251,35 @@ def test_another_version_is_refused_when_it_joins() -> None:
 
 def _process(dask_worker: Any) -> tuple[str, int]:  # noqa: ANN401 -- Dask's
     return uuid_and_process(dask_worker.plugins["vyre-driver"].driver)
+
+
+def test_a_call_that_hangs_on_one_worker_is_hedged_on_the_other(pool: FleetPool, tmp_path: Path) -> None:
+    compiled = pool.compile(functools.partial(slow_once, flag=str(tmp_path / "slow")))
+    began = time.monotonic()
+    found = list(pool.map(compiled, ((X + number,) for number in range(20)), window=4, hedge=True))
+    assert [float(one[0]) for one in found] == [2.0 * number for number in range(20)]
+    assert time.monotonic() - began < SLOW_S
+
+
+def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", fleet.client.scheduler.address, "--no-dashboard"]
+    command += [
+        "--preload",
+        "vyre_driver.distributed",
+        "--name",
+        "preloaded",
+        "--local-directory",
+        str(tmp_path),
+        "--nthreads",
+        "1",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as started:
+        try:
+            fleet.client.wait_for_workers(3, timeout=WAITS_S)
+            pool = FleetPool(fleet.client)
+            workers = fleet.client.scheduler_info(n_workers=-1)["workers"]
+            (address,) = [one for one, facts in workers.items() if facts["name"] == "preloaded"]
+            assert sum(one["worker"] == address and not one["lost"] for one in pool.report()) == 1
+        finally:
+            os.killpg(started.pid, signal.SIGTERM)
+            started.wait(WAITS_S)

@@ -101,6 +101,7 @@ class WindowedCalls:
         """Wait for the call that was begun first, and return its result."""
         flight = self._flights[0]
         if self.hedging is not None:
+            self._look(self.hedging)
             while not self._settled(flight):
                 time.sleep(_LOOKS_EVERY_S)
                 self._look(self.hedging)

@@ -1,0 +1,152 @@
+"""The parts of a fleet that need no process: hedging, the window, metrics, and the count of losses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from extras import imported
+
+from vyre_driver.errors import InvalidInput, WorkerLost
+
+imported("distributed")
+from distributed import KilledWorker  # noqa: E402 -- an extra
+from distributed.scheduler import NoWorkerError  # noqa: E402
+
+from vyre_driver.distributed.futures import told  # noqa: E402
+from vyre_driver.distributed.hedging import Hedging  # noqa: E402
+from vyre_driver.distributed.report import FleetReport, merged_metrics  # noqa: E402
+from vyre_driver.distributed.scheduling import Losses  # noqa: E402
+from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Run:
+    """A future that has ended, or not."""
+
+    def __init__(self, result: object, status: str = "finished") -> None:
+        self.value, self.status = result, status
+
+    def result(self) -> object:
+        return self.value
+
+    def cancel(self) -> None:
+        self.status = "cancelled"
+
+
+def test_a_call_is_late_after_three_medians_once_half_have_ended() -> None:
+    rule = Hedging()
+    rule.begun = 20
+    for _ in range(9):
+        rule.ended(1.0)
+    assert not rule.is_late(100.0)
+    rule.ended(1.0)
+    assert (rule.is_late(3.0), rule.is_late(3.1)) == (False, True)
+    rule.begun = 21
+    assert not rule.is_late(100.0)
+
+
+def test_no_more_than_one_call_in_twenty_is_hedged() -> None:
+    rule = Hedging()
+    rule.begun = 60
+    for _ in range(60):
+        rule.ended(1.0)
+    hedged = 0
+    while rule.is_late(9.0):
+        rule.hedged += 1
+        hedged += 1
+    assert hedged == 3
+
+
+def test_the_first_run_of_a_hedged_call_to_end_gives_its_result_once() -> None:
+    begun: list[tuple[int, bool]] = []
+    runs: dict[tuple[int, bool], Run] = {}
+
+    def submit(arrays: tuple[object, ...], avoid: Any) -> Any:  # noqa: ANN401 -- futures
+        key = int(arrays[0]), avoid is not None  # type: ignore[call-overload]
+        begun.append(key)
+        runs[key] = Run(key, "pending" if key == (11, False) else "finished")
+        return runs[key]
+
+    class AtOnce(Hedging):
+        def is_late(self, seconds: float) -> bool:
+            return seconds >= 0 and len(self._taken) >= 11 and not self.hedged
+
+    calls = ((number,) for number in range(12))
+    found = list(WindowedCalls(submit, lambda: 12, hedging=AtOnce()).results(calls))
+    assert found == [(number, number == 11) for number in range(12)]
+    assert ([one for one in begun if one[1]], runs[11, False].status) == ([(11, True)], "cancelled")
+
+
+def test_what_nobody_waits_for_is_cancelled_and_no_call_is_read_before_there_is_room() -> None:
+    runs = [Run(number) for number in range(9)]
+    read: list[int] = []
+
+    def calls() -> Iterator[tuple[int]]:
+        for number in range(9):
+            read.append(number)
+            yield (number,)
+
+    results = WindowedCalls(lambda arrays, _: runs[arrays[0]], lambda: 3).results(calls())  # type: ignore[arg-type, index, return-value]
+    assert ([next(results), next(results)], read) == ([0, 1], [0, 1, 2, 3])
+    results.close()
+    assert [one.status for one in runs[:5]] == ["finished", "finished", "cancelled", "cancelled", "finished"]
+
+
+def test_a_call_that_is_no_sequence_is_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"a call of map is of type ndarray, and each is a tuple of arrays\. Fix: give \(array,\)"
+    ):
+        list(WindowedCalls(lambda *_: Run(0), lambda: 1).results([np.zeros(3)]))  # type: ignore[arg-type, return-value, list-item]
+
+
+def test_a_task_runs_again_for_each_lost_device_but_the_last() -> None:
+    tasks = {"a": SimpleNamespace(retries=0), "b": SimpleNamespace(retries=0)}
+    losses = Losses(SimpleNamespace(tasks=tasks))  # type: ignore[arg-type]
+    for key in ("a", "b", "a", "a", "gone"):
+        losses.tell(key, 3, worker="tcp://w")
+    assert [one.retries for one in tasks.values()] == [2, 1]
+    del tasks["a"]
+    losses.tell("b", 2)
+    assert (tasks["b"].retries, losses._lost) == (1, {"b": 2})  # noqa: SLF001 -- what was forgotten
+
+
+def test_what_dask_gives_up_is_told_as_a_lost_worker() -> None:
+    killed = told(KilledWorker("task-1", SimpleNamespace(address="tcp://10.0.0.1:5"), 1))
+    waited = told(NoWorkerError("task-2", 60.0))
+    assert [(type(one), one.code, one.context) for one in (killed, waited) if isinstance(one, WorkerLost)] == [
+        (WorkerLost, 2018, {"task": "task-1", "worker": "tcp://10.0.0.1:5"}),
+        (WorkerLost, 2018, {"task": "task-2"}),
+    ]
+    assert str(waited).startswith("no worker could take this task within 60 s. Fix: start workers")
+    error = ValueError("x")
+    assert told(error) is error
+
+
+def test_metrics_of_processes_become_one_text_with_each_family_once() -> None:
+    calls = '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{number="1"} 3\n'
+    one = f"{calls}# HELP up Up.\n# TYPE up gauge\nup 1\n"
+    assert merged_metrics([("tcp://a:1", one), ("tcp://b:1", one)]).splitlines() == [
+        "# HELP calls_total Calls.",
+        "# TYPE calls_total counter",
+        'calls_total{worker="tcp://a:1",number="1"} 3',
+        'calls_total{worker="tcp://b:1",number="1"} 3',
+        "# HELP up Up.",
+        "# TYPE up gauge",
+        'up{worker="tcp://a:1"} 1',
+        'up{worker="tcp://b:1"} 1',
+    ]
+
+
+def test_a_report_prints_as_a_table() -> None:
+    facts = {"worker": "tcp://a:1", "device": "H200", "done": 3, "failed": 0, "waiting": 1, "seconds": 0.5, "kernels": 2}
+    shown = FleetReport([{**facts, "compiled": 1, "uuid": "00"}])
+    assert str(shown).splitlines() == [
+        "worker     device  done  failed  waiting  seconds  kernels  compiled",
+        "tcp://a:1  H200    3     0       1        0.50     2        1",
+    ]
+    assert "<caption>Fleet of 1 workers</caption>" in shown._repr_html_()

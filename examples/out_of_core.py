@@ -1,0 +1,59 @@
+"""An array larger than memory, normalised, smoothed, counted and clustered on every GPU: out_of_core.py [GIB] [PROCESSES]."""
+
+import sys
+import tempfile
+import time
+
+import dask.array as da
+import numpy as np
+
+from vyre_driver import kernels
+from vyre_driver.distributed import FleetPool, LocalFleet, from_npy, map_blocks, plan_chunks, reduce_blocks, store_regions
+from vyre_driver.lang import In, Index, Out, elementwise, f32, kernel, select, u8, u32
+
+COLUMNS = 1024
+
+
+@elementwise
+def square(x: f32) -> f32:
+    return x * x
+
+
+@kernel
+def smooth(i: Index, x: In[f32], y: Out[u32], mean: f32, scale: f32) -> None:
+    around = 2.0 * x[i] + x[i - select(i % COLUMNS > 0, 1, 0)] + x[i + select(i % COLUMNS < COLUMNS - 1, 1, 0)]
+    y[i] = u32(min(max((around * 0.25 - mean) * scale * 40.0 + 128.0, 0.0), 255.0))
+
+
+@elementwise
+def nearest(x: u32, a: f32, b: f32, c: f32) -> u8:
+    return u8(f32(x) > a) + u8(f32(x) > b) + u8(f32(x) > c)
+
+
+def bounds_of_clusters(counts: np.ndarray) -> dict[str, float]:
+    centres, values = np.linspace(64, 192, 4), np.arange(256)
+    for _ in range(20):  # k-means of all elements, for which their histogram is enough
+        own = np.abs(values[:, None] - centres).argmin(axis=1)
+        centres = np.array([np.average(values[own == k], weights=counts[own == k] + 1e-9) for k in range(4)])
+    return dict(zip("abc", (centres[1:] + centres[:-1]) / 2, strict=True))
+
+
+def made(block_info: dict) -> np.ndarray:
+    return np.random.default_rng(block_info[None]["chunk-location"]).normal(3, 2, block_info[None]["chunk-shape"]).astype("f4")
+
+
+if __name__ == "__main__":
+    gib, processes = float((sys.argv[1:] or [1])[0]), [0] * int((sys.argv[2:] or [0])[0]) or None
+    with LocalFleet(processes) as fleet, tempfile.TemporaryDirectory() as folder:
+        pool, rows, began = FleetPool(fleet.client), int(gib * 2**30) // (4 * COLUMNS), time.perf_counter()
+        lines = plan_chunks(pool, (rows, COLUMNS), "f4", buffers=3, whole=[1], aim_bytes=64 << 20)[0]
+        chunks = (tuple(COLUMNS * one for one in lines),)
+        store_regions(fleet.client, da.map_blocks(made, chunks=chunks, dtype="f4", meta=np.empty(0, "f4")), f"{folder}/x.npy")
+        x, total, squared = from_npy(f"{folder}/x.npy", chunks), pool.compile(kernels.reduce_sum), pool.compile(square)
+        sums = [reduce_blocks(chain, x, shape=(), dtype="f8") for chain in ([total], [squared, total])]
+        mean, power = (float(one) / (rows * COLUMNS) for one in da.compute(*sums))
+        smoothed = pool.compile(smooth), {"mean": mean, "scale": float((power - mean**2) ** -0.5)}
+        counts = reduce_blocks([smoothed, pool.compile(kernels.histogram)], x, shape=(256,), dtype="u8").compute()
+        labels = map_blocks([smoothed, (pool.compile(nearest), bounds_of_clusters(counts))], x, dtype="u1")
+        store_regions(fleet.client, labels, f"{folder}/y.npy")
+        print(f"{gib} GiB, mean {mean:.4f}, {counts.sum()} counted: {time.perf_counter() - began:.1f} s\n{pool.report()}")

@@ -22,7 +22,11 @@ from vyre_driver.lang import In, Index, InOut, elementwise, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
+from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
+
 from vyre_driver.distributed import FleetPool  # noqa: E402 -- an extra
+from vyre_driver.distributed.futures import of_fleet  # noqa: E402
+from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
 from vyre_driver.distributed.versions import Versions  # noqa: E402
 from vyre_driver.distributed.worker import JoinFleet, worker_driver  # noqa: E402
@@ -261,6 +265,7 @@ def test_a_call_that_hangs_on_one_worker_is_hedged_on_the_other(pool: FleetPool,
     assert time.monotonic() - began < SLOW_S
 
 
+@pytest.mark.thorough
 def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "distributed.cli.dask_worker", fleet.client.scheduler.address, "--no-dashboard"]
     command += [
@@ -283,3 +288,28 @@ def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, 
         finally:
             os.killpg(started.pid, signal.SIGTERM)
             started.wait(WAITS_S)
+
+
+def test_without_workers_work_fails_after_a_bounded_wait() -> None:
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with (
+        SpecCluster({}, {"cls": Scheduler, "options": options}, silence_logs=40) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        with pytest.raises(WorkerLost, match=r"had no worker for 0\.2 s\. Fix: start workers"):
+            FleetPool(client, no_workers_s=0.2)
+        future = of_fleet(client.submit(os.getpid), client)
+        with pytest.raises(WorkerLost, match=r"no worker could take this task within 0\.2 s\. Fix: start workers"):
+            future.result(WAITS_S)
+
+
+def test_a_fleet_of_different_devices_is_refused_where_it_must_not_be(
+    fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(FleetPool(fleet.client, same_device=True).report()) == 2
+    kinds = FleetReport({"device": device, "driver": "1.0"} for device in ("a", "b"))
+    monkeypatch.setattr(FleetPool, "report", lambda _: kinds)
+    with pytest.raises(
+        InvalidInput, match=r"the fleet has 2 kinds of devices: 'a' \(1\.0\), 'b' \(1\.0\)\. Fix: start workers on"
+    ):
+        FleetPool(fleet.client, same_device=True)

@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from extras import imported
 
+from vyre_driver import kernels
+from vyre_driver.errors import InvalidInput
 from vyre_driver.lang import In, Index, Out, f32, kernel
 
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
-from vyre_driver.distributed import FleetPool, joining  # noqa: E402
+from vyre_driver.distributed import FleetPool, joining, tasks  # noqa: E402
+from vyre_driver.distributed.carried import carry  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +29,10 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
+    from vyre_driver.distributed import FleetKernel
+    from vyre_driver.distributed.carried import CarriedKernel
     from vyre_driver.distributed.joining import Certificates
+    from vyre_driver.distributed.worker import Home
 
 X = np.arange(64, dtype=np.float32)
 WAITS_S = 60.0
@@ -62,6 +68,11 @@ def worker(client: Client, certificates: Certificates, cache: Path) -> subproces
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
+def carry_of(compiled: FleetKernel) -> tuple[CarriedKernel, Home]:
+    """Return another kernel, and a home of it that answers nobody."""
+    return carry(kernels.saxpy), compiled.facts["home"]._replace(address="tls://127.0.0.1:1", cache="elsewhere")
+
+
 @pytest.mark.device
 @pytest.mark.thorough
 def test_nodes_join_by_tls_and_what_one_has_compiled_the_other_takes(
@@ -77,7 +88,10 @@ def test_nodes_join_by_tls_and_what_one_has_compiled_the_other_takes(
         assert sorted(one["kernels"] for one in pool.report()) == [1, 1]
         found = client.run(lambda dask_worker: dask_worker.plugins["vyre-driver"].driver.cache.stats()["counts"])
         assert sorted((one.get("hit", 0), one.get("miss", 0)) for one in found.values()) == [(0, 1), (1, 0)]
-        assert compiled.home in client.scheduler_info()["workers"]
+        with pytest.raises(InvalidInput, match=r"'tripled' travels by its name, and this worker has not .* Fix: install"):
+            pool.compile(tripled)
+        gone = carry_of(compiled)
+        assert client.submit(tasks.load, *gone, pure=False).result(WAITS_S) is None
     finally:
         for one in nodes:
             one.send_signal(signal.SIGTERM)

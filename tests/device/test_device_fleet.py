@@ -198,6 +198,16 @@ def test_a_killed_worker_costs_nothing_but_time(pool: FleetPool, tmp_path: Path)
     assert [one["lost"] for one in pool.report()] == [False, False]
 
 
+def test_a_kernel_outlives_the_process_that_compiled_it_first(pool: FleetPool) -> None:
+    compiled = pool.compile(half)
+    (process,) = pool.client.run(os.getpid, workers=[compiled.home]).values()
+    os.kill(process, signal.SIGKILL)
+    assert compiled(X).result(WAITS_S).tolist() == (X / 2).tolist()
+    pool.client.wait_for_workers(2, timeout=WAITS_S)
+    pool.warm([compiled])
+    assert compiled.home not in {one["worker"] for one in pool.report()}
+
+
 def test_when_a_device_is_lost_its_work_goes_to_another_and_the_process_is_started_again(
     pool: FleetPool, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.distributed.carried import CarriedKernel
+    from vyre_driver.distributed.worker import Home
 
     Links = tuple[tuple[CarriedKernel, dict[str, Any]], ...]
 
@@ -31,7 +32,7 @@ class BlockTask:
     """What a worker does with the blocks of one place: the kernels one after the other, on the device in between."""
 
     links: Links
-    home: str
+    home: Home
     losses: int
     is_stacked: bool = False
 
@@ -86,7 +87,7 @@ def map_blocks(  # noqa: PLR0913 -- by keyword
     InvalidInput
         If there is no kernel or array, or chunks do not line up.
     """
-    task = BlockTask(_links(kernel, options), _first(kernel).home, losses)
+    task = BlockTask(_links(kernel, options), _first(kernel).facts["home"], losses)
     _check_chunks(arrays)
     axes = (
         max(one.ndim for one in arrays)
@@ -133,7 +134,7 @@ def reduce_blocks(
     """
     if combine not in _COMBINE:
         raise InvalidInput(f"combine is {combine!r}", fix=f"give one of {', '.join(_COMBINE)}")
-    task = BlockTask(_links(kernel, options), _first(kernel).home, losses, is_stacked=True)
+    task = BlockTask(_links(kernel, options), _first(kernel).facts["home"], losses, is_stacked=True)
     _check_chunks(arrays)
     run = dask.delayed(task, pure=True)
     places = zip(*(one.to_delayed().ravel() for one in arrays), strict=True)

@@ -40,8 +40,22 @@ class CarriedKernel:
     digest: str
 
     def make(self, driver: Driver) -> Callable[..., Any]:
-        """Return the kernel on a driver; raises what ``Driver.compile`` raises."""
-        code, constants = pickle.loads(self.payload)  # noqa: S301 -- Dask unpickles what it is given anyway
+        """Return the kernel on a driver.
+
+        Raises
+        ------
+        InvalidInput
+            If it is carried by the name of a module that is not here.
+        VyreError
+            What ``Driver.compile`` raises.
+        """
+        try:
+            code, constants = pickle.loads(self.payload)  # noqa: S301 -- Dask unpickles what it is given anyway
+        except (ImportError, AttributeError) as error:
+            raise InvalidInput(
+                f"kernel {self.name!r} travels by its name, and this worker has not what it names: {error}",
+                fix="install its module on the workers, send it with client.upload_file(PATH), or compile kernel.program()",
+            ) from error
         if self.kind == "module":
             return driver.compile(code, constants)
         if self.kind == "program":

@@ -160,7 +160,7 @@ async def _check_answers(address: str, security: Security) -> None:
     try:
         comm = await connect(address, timeout=ANSWERS_WITHIN_S, **security.get_connection_args("worker"))
         await comm.close()
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, asyncio.TimeoutError) as error:
         raise DispatchFailed(
             f"no scheduler answers at {address} within {ANSWERS_WITHIN_S:g} s: {error}",
             fix="start one there (dask scheduler), with the same certificates",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -168,7 +169,7 @@ class FleetPool:
         """Load kernels on every worker that there is now, before their first calls."""
         for kernel in kernels:
             waiting = [
-                self._submit(tasks.load, kernel.carried, kernel.home, workers=[one], allow_other_workers=True)
+                self._submit(tasks.load, kernel.carried, kernel.facts["home"], workers=[one], allow_other_workers=True)
                 for one in self._workers()
             ]
             for one in waiting:
@@ -196,7 +197,7 @@ class FleetPool:
         if avoid is not None:
             busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
             where = {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
-        given = (kernel.carried, kernel.home, list(arrays), options, self.losses)
+        given = (kernel.carried, kernel.facts["home"], list(arrays), options, self.losses)
         if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
             return self._submit(tasks.call, *given, keep=keep, **where)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1EiB"}):  # docs/distributed.md tells of it
@@ -220,7 +221,7 @@ class FleetPool:
     def _wait_for_workers(self) -> None:
         try:
             self.client.wait_for_workers(1, timeout=self._no_workers_s)
-        except TimeoutError as error:
+        except (TimeoutError, asyncio.TimeoutError) as error:
             raise WorkerLost(
                 f"the fleet at {self.client.scheduler.address} had no worker for {self._no_workers_s:g} s",
                 fix="start workers (vyre-driver worker ADDRESS), and look into their logs if they have gone",
@@ -266,7 +267,7 @@ class FleetKernel:
     @property
     def home(self) -> str:
         """The address of the worker that compiled it first, of which the others ask what it has compiled."""
-        return str(self.facts["home"])
+        return str(self.facts["home"].address)
 
     @property
     def signature(self) -> str:
@@ -311,7 +312,7 @@ class FleetKernel:
         DispatchFailed
             If this is no task of a worker of the fleet.
         """
-        return tasks.call(self.carried, self.home, arrays, options, 1)
+        return tasks.call(self.carried, self.facts["home"], arrays, options, 1)
 
 
 def _facts(dask_worker: Worker) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.worker import LoadedKernel, WorkerDriver
+    from vyre_driver.distributed.worker import Home, LoadedKernel, WorkerDriver
 
     Link = tuple[CarriedKernel, dict[str, Any]]
 
@@ -25,20 +25,20 @@ def prove(kernel: CarriedKernel) -> dict[str, Any]:
     here = worker_driver()
     made = here.loaded(kernel, None).call
     return {
-        "home": here.worker.address,
+        "home": here.home,
         "signature": str(getattr(made, "signature", kernel.name)),
         "workgroup_size": tuple(getattr(made, "workgroup_size", ())),
     }
 
 
-def load(kernel: CarriedKernel, home: str | None) -> None:
+def load(kernel: CarriedKernel, home: Home | None) -> None:
     """Load a kernel on this worker."""
     worker_driver().loaded(kernel, home)
 
 
 def call(  # noqa: PLR0913 -- of one call
     kernel: CarriedKernel,
-    home: str | None,
+    home: Home | None,
     arrays: Sequence[object],
     options: dict[str, Any],
     losses: int,
@@ -49,7 +49,7 @@ def call(  # noqa: PLR0913 -- of one call
     return call_chain(((kernel, options),), home, arrays, losses, keep=keep)
 
 
-def call_chain(links: Sequence[Link], home: str | None, arrays: Sequence[object], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
+def call_chain(links: Sequence[Link], home: Home | None, arrays: Sequence[object], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
     """Call one kernel after the other, each on what the one before returned; in between all stays on the device."""
     here = worker_driver()
     with here.watched(losses):

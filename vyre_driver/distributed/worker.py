@@ -8,7 +8,7 @@ import io
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distributed import Status, WorkerPlugin, get_worker
 from distributed.utils import sync
@@ -32,6 +32,7 @@ LOST = "vyre-device-lost"
 _ENTRIES = "vyre_entries"
 _BEGINS_WITHIN_S = 0.5
 _PATIENCE_S = 60.0
+_CONNECTS_WITHIN_S = 2.0
 _LOOKS_EVERY_S = 0.02
 _ARRIVES_WITHIN_S = 0.1
 _UNDER_WAY = frozenset({"executing", "long-running"})
@@ -46,6 +47,14 @@ class LoadedKernel:
     keys: set[str] = field(default_factory=set)
     begun: int = 0
     ended: int = 0
+
+
+class Home(NamedTuple):
+    """The worker that compiled a kernel first: its address, and the host and directory of its cache."""
+
+    address: str
+    host: str
+    cache: str
 
 
 class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that we use
@@ -87,7 +96,7 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
             worker.metrics.pop(counter, None)
         self.driver.close()
 
-    def loaded(self, kernel: CarriedKernel, home: str | None) -> LoadedKernel:
+    def loaded(self, kernel: CarriedKernel, home: Home | None) -> LoadedKernel:
         """Return a kernel, made now if it was not before; of what ``home``, the worker that made it first, has compiled."""
         found = self._loaded.get(kernel.digest)
         if found is not None:
@@ -193,27 +202,32 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         if keys is not None and event.key is not None:
             keys.add(event.key)
 
-    def _place(self) -> tuple[str, str]:
-        return self.worker.address.rpartition(":")[0], str(self.driver.cache.root)
+    @property
+    def home(self) -> Home:
+        """Where this is, for others that want what was compiled here."""
+        return Home(self.worker.address, self.worker.address.rpartition(":")[0], str(self.driver.cache.root))
 
-    def _take_entries(self, digest: str, home: str | None) -> None:
+    def _take_entries(self, digest: str, home: Home | None) -> None:
         """Put what ``home`` has compiled into the cache; without an answer it is compiled here."""
-        if home is None or home == self.worker.address or self.driver.cache.root is None:
-            return
-        with contextlib.suppress(OSError, TimeoutError, VyreError):
-            data = sync(self.worker.loop, self._ask, home, digest, callback_timeout=_PATIENCE_S)
+        if home is None or home[1:] == self.home[1:] or self.driver.cache.root is None:
+            return  # with one cache directory the entry is there
+        with contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, VyreError):  # two classes before Python 3.11
+            data = sync(self.worker.loop, self._ask, home.address, digest, callback_timeout=_PATIENCE_S)
             if data:
                 key = self.driver.cache.hmac_key
                 import_bundle(self.driver.cache, io.BytesIO(data), trust=key is None)
 
-    async def _ask(self, home: str, digest: str) -> bytes | None:
-        found: bytes | None = await self.worker.rpc(home).vyre_entries(digest=digest, place=self._place())
+    async def _ask(self, address: str, digest: str) -> bytes | None:
+        connections = self.worker.rpc
+        comm = await asyncio.wait_for(connections.connect(address), _CONNECTS_WITHIN_S)  # Dask's own tries for 30 s
+        connections.reuse(address, comm)
+        found: bytes | None = await connections(address).vyre_entries(digest=digest)
         return found
 
-    async def _entries(self, digest: str, place: tuple[str, str]) -> bytes | None:
+    async def _entries(self, digest: str) -> bytes | None:
         """Answer another worker with a bundle of a kernel's entries; the end of its first call here is waited for."""
         kernel = self._loaded.get(digest)
-        if kernel is None or tuple(place) == self._place():
+        if kernel is None:
             return None
         began = time.monotonic()
         while not kernel.ended and time.monotonic() - began < (_PATIENCE_S - 1 if kernel.begun else _BEGINS_WITHIN_S):  # noqa: ASYNC110 -- Dask's state has no events

@@ -174,7 +174,11 @@ def test_chunks_are_planned_for_the_least_of_the_devices(pool: FleetPool) -> Non
     assert most_elements([*facts, *weak], 4, buffers=2, workgroup=None) == 700
     assert plan_chunks(pool, (1000, 1000), "f4", aim_bytes=40_000) == ((10,) * 100, (1000,))
     assert plan_chunks(pool, (4, 1000, 10), "f4", aim_bytes=4000, whole=[2]) == ((1,) * 4, (100,) * 10, (10,))
-    assert plan_chunks(pool, (10**9,), "f4", kernel=pool.compile(shipped_module("saxpy")))[0][0] <= facts[0]["workgroups"] * 256
+    bounded, free = (
+        plan_chunks(pool, (10**9,), "f4", kernel=pool.compile(one)) for one in (shipped_module("saxpy"), kernels.saxpy)
+    )
+    assert (bounded[0][0] <= facts[0]["workgroups"] * 256, bounded[0][0] <= free[0][0]) == (True, True)
+    assert free == plan_chunks(pool, (10**9,), "f4")
 
 
 def test_what_no_plan_fits_is_refused(pool: FleetPool) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 AIM_BYTES = 256 << 20
 _SHARE_OF_MEMORY = 0.7
 _IN_FLIGHT = 2
+_OF_ONE_ROW = frozenset({"module", "program"})  # others lay a long grid along several axes
 
 
 def plan_chunks(  # noqa: PLR0913 -- by keyword
@@ -47,8 +48,8 @@ def plan_chunks(  # noqa: PLR0913 -- by keyword
     buffers
         How many arrays of a block's size a call has, results among them.
     kernel
-        Bounds a block by the grid too: one invocation for each element along the first axis of the grid, of which Vulkan
-        guarantees 65,535 workgroups (``maxComputeWorkGroupCount``, Vulkan's table of required limits).
+        One of a module or a program bounds a block by the grid too: an invocation for each element along its first axis, of
+        which Vulkan guarantees 65,535 workgroups (``maxComputeWorkGroupCount``, Vulkan's table of required limits).
     whole
         Axes that are not split, such as the rows of a softmax.
     aim_bytes
@@ -70,7 +71,7 @@ def plan_chunks(  # noqa: PLR0913 -- by keyword
         raise InvalidInput(
             f"axes {sorted(kept)} stay whole, and there are axes 0 to {len(extents) - 1}", fix="name axes that are there"
         )
-    sizes = kernel.workgroup_size if kernel is not None else ()
+    sizes = kernel.workgroup_size if kernel is not None and kernel.carried.kind in _OF_ONE_ROW else ()
     itemsize = np.dtype(dtype).itemsize
     most = most_elements(pool.report(), itemsize, buffers=buffers, workgroup=sizes[0] if sizes else None, aim_bytes=aim_bytes)
     return split([int(one) for one in extents if one is not None], most, kept)

@@ -24,7 +24,7 @@ from vyre_driver.spirv.shipped import shipped_module
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
-from vyre_driver.distributed import FleetPool  # noqa: E402 -- an extra
+from vyre_driver.distributed import FleetPool, LocalFleet  # noqa: E402 -- an extra
 from vyre_driver.distributed.futures import of_fleet  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver import Driver
-    from vyre_driver.distributed import LocalFleet
     from vyre_driver.vulkan import PhysicalDevice
 
 pytestmark = pytest.mark.device
@@ -260,7 +259,19 @@ def test_another_version_is_refused_when_it_joins() -> None:
         prepare_scheduler(other, 2, 60.0, dask_scheduler=object())  # type: ignore[arg-type]
     with pytest.raises(InstallationUnusable, match=r"worker .* cannot join the fleet: vyre-driver"):
         other.check_same("worker tcp://10.0.0.1:8786")
-    assert JoinFleet(other).name == "vyre-driver-join"
+
+
+@pytest.mark.thorough
+def test_a_worker_of_another_version_leaves_the_fleet() -> None:
+    with LocalFleet([0], allow_software=True) as fleet:
+        with pytest.raises(
+            InstallationUnusable, match=r"worker tcp://.* cannot join the fleet: vyre-driver .* and 9\.9\.9 there\. Fix"
+        ):
+            fleet.client.register_plugin(JoinFleet(Versions("9.9.9", *Versions.own()[1:])))
+        ends = time.monotonic() + WAITS_S
+        while fleet.client.scheduler_info()["workers"] and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert fleet.client.scheduler_info()["workers"] == {}
 
 
 def _process(dask_worker: Any) -> tuple[str, int]:  # noqa: ANN401 -- Dask's

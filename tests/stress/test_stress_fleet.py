@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
@@ -37,6 +38,7 @@ def test_ten_thousand_tasks_are_right_while_workers_are_killed(
 ) -> None:
     from vyre_driver.distributed import FleetPool, LocalFleet
 
+    faulthandler.cancel_dump_traceback_later()  # after 120 s pytest would print threads that run, which may crash the process
     monkeypatch.setenv("LP_NUM_THREADS", "1")
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path_factory.mktemp("fleet")))
     ended, killed = threading.Event(), []

@@ -1,7 +1,7 @@
 """A driver whose device is open in a child process: ``Driver(isolated=True)``.
 
 What a shader or the Vulkan driver does to that process is an exception here, and the next call starts another. The page is
-docs/isolated.md, the reason for a class of its own docs/decisions/0051.
+docs/isolated.md, the reason for a class of its own docs/decisions/0053.
 """
 
 from __future__ import annotations

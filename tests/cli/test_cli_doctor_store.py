@@ -11,6 +11,7 @@ from signing import trust_file
 from vyre_driver.cli import doctor_store
 from vyre_driver.cli.doctor_checks import State
 from vyre_driver.cli.doctor_store import check_store
+from vyre_driver.cli.doctor_vulkan import check_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,20 @@ def test_without_a_store_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VYRE_CACHE_REMOTE", raising=False)
     found = check_store()
     assert (found.state, found.says) == (State.OK, "none is shared with other machines (VYRE_CACHE_REMOTE)")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host/1?db=1", "redis://host/1"),
+        ("redis://user:hunter2@host", "(not shown: it is not valid, and may hold a password)"),
+        ("redis://host?password=hunter2", "(not shown: it is not valid, and may hold a password)"),
+    ],
+)
+def test_the_list_of_variables_has_no_password_of_a_store(monkeypatch: pytest.MonkeyPatch, url: str, shown: str) -> None:
+    monkeypatch.setenv("VYRE_CACHE_REMOTE", url)
+    found = check_variables()
+    assert (found.facts["variables"]["VYRE_CACHE_REMOTE"], "hunter2" in str(found)) == (shown, False)
 
 
 def test_a_store_that_answers_is_told_with_whose_entries_are_taken(named: RedisServer) -> None:

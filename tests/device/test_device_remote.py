@@ -250,7 +250,7 @@ def test_a_process_without_a_store_has_nothing_of_it(run_python: RunChild) -> No
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("VYRE_CACHE_REMOTE", "redis://user:secret@host", "redis://host has a user or a password in it"),
+        ("VYRE_CACHE_REMOTE", "redis://user:secret@host", "the redis: URL has a user or a password in it"),
         ("VYRE_CACHE_REMOTE", "ftp://host", "ftp: is no kind of store"),
         ("VYRE_CACHE_REMOTE_MODE", "write", "VYRE_CACHE_REMOTE_MODE is write, and there is no key to sign with"),
         ("VYRE_CACHE_TRUST_FILE", "/nowhere/trusted", "it cannot be read"),

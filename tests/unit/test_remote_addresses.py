@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
 from literals import refusal
 
 from vyre_driver.errors import BackendUnavailable, InvalidSetting
-from vyre_driver.remote.addresses import open_store, store_of_settings
+from vyre_driver.remote.addresses import checked_address, open_store, store_of_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +59,13 @@ def test_a_store_whose_package_is_missing_is_refused_with_what_brings_it(monkeyp
 
 
 KINDS = "redis, rediss, unix, file, s3, gs, az, https"
-NO_PORT = "Port could not be cast to integer value as 'many'"
+NO_PORT = "the redis: URL has a port that is no number from 0 to 65535"
 NO_NUMBER = "names a database that is not a number"
 NO_OPTION = "has an option that redis: does not have; it takes db"
 REFUSED = [
     ("memcached://host", f"memcached: is no kind of store. Fix: begin it with one of {KINDS}"),
     ("cache.example", f": is no kind of store. Fix: begin it with one of {KINDS}"),
-    ("redis://host:many", f"the URL cannot be read ({NO_PORT}). Fix: set it to a URL such as redis://HOST:6379"),
+    ("redis://host:many", f"{NO_PORT}. Fix: write the port as in redis://HOST:6379"),
     ("s3:///prefix", "s3:/prefix names no bucket or host. Fix: write s3://NAME/PREFIX"),
     ("redis:///0", "redis:/0 names no host. Fix: write redis://HOST:6379"),
     ("redis://host/first", f"redis://host/first {NO_NUMBER}. Fix: end it in the number of a database, such as /0"),
@@ -83,7 +84,21 @@ def test_a_url_of_no_store_is_refused(url: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://user:hunter2@host/0", "rediss://:hunter2@host", "https://hunter2@host/", "s3://k:hunter2@b"]
+    "url",
+    [
+        "redis://user:hunter2@host/0",
+        "rediss://:hunter2@host",
+        "https://hunter2@host/",
+        "s3://k:hunter2@b",
+        "redis://user:hunter2/more@host",
+        "redis://user:12/hunter2@host:6379/0",
+        "redis://:hunter2#more@host",
+        "redis://:12#hunter2@host",
+        "redis:user:hunter2@host",
+        "https://user:12/hunter2@host/prefix",
+        "s3://key:12/hunter2@bucket",
+        "unix:user:hunter2@/run/redis.sock",
+    ],
 )
 def test_a_password_in_a_url_is_refused_and_in_no_part_of_the_error(url: str) -> None:
     with pytest.raises(InvalidSetting) as error:
@@ -92,6 +107,19 @@ def test_a_password_in_a_url_is_refused_and_in_no_part_of_the_error(url: str) ->
     assert "has a user or a password in it" in told
     assert "VYRE_CACHE_REMOTE_SECRET_FILE" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize("url", ["redis://user:hunter2?more@host", "redis://user:hunter2\N{FULLWIDTH QUESTION MARK}@host"])
+def test_what_cannot_be_read_of_a_url_is_told_without_what_stands_there(url: str) -> None:
+    with pytest.raises(InvalidSetting) as error:
+        open_store(url)
+    told = "".join(traceback.format_exception(error.type, error.value, error.tb))
+    assert ("Fix: " in told, "hunter2" in told.replace(url, "")) == (True, False)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/a@b", "gs://bucket/a@b", "file:/srv/a@b", "unix:/run/a@b"])
+def test_an_at_sign_may_stand_in_a_path(url: str) -> None:
+    assert checked_address(url) == url
 
 
 def opened(path: Path) -> Store:

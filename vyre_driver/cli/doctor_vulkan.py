@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State
-from vyre_driver.errors import VulkanUnavailable
+from vyre_driver.errors import InvalidSetting, VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import loader_fix
 from vyre_driver.vulkan.version import format_version, pack_version
@@ -56,10 +56,22 @@ def check_loader() -> Check:
 def check_variables() -> Check:
     """List the variables that steer loader and drivers."""
     found = settings.foreign_variables(_PREFIXES)
+    if settings.CACHE_REMOTE.variable in found:
+        found = {**found, settings.CACHE_REMOTE.variable: _address(found[settings.CACHE_REMOTE.variable])}
     shown = {name: value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}..." for name, value in found.items()}
     lines = tuple(f"{name}={value}" for name, value in shown.items())
     says = f"{len(found)} that steer the loader, drivers or this package" if found else "none that matter are set"
     return Check("variables", State.OK, says, lines, facts={"variables": found})
+
+
+def _address(url: str) -> str:
+    """Return the URL of a store as messages have it: doctor's reports are passed on, and a URL may hold a password."""
+    from vyre_driver.remote.addresses import checked_address  # late: a process without a store does without it
+
+    try:
+        return checked_address(url)
+    except InvalidSetting:
+        return "(not shown: it is not valid, and may hold a password)"
 
 
 def check_device_files() -> Check:

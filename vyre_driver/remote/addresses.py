@@ -102,18 +102,31 @@ def _split(url: str) -> SplitResult:
     """Return the parts of a URL that may be used."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise _refused("the URL", f"cannot be read ({error})", "set it to a URL such as redis://HOST:6379") from error
+    except ValueError:  # its text may have the whole of user, password and host
+        raise _refused("the URL", "cannot be read", "set it to a URL such as redis://HOST:6379") from None
     if parts.scheme not in _OPTIONS:
         raise _refused(f"{parts.scheme}:", "is no kind of store", f"begin it with one of {', '.join(_OPTIONS)}")
-    if "@" in parts.netloc:
+    if _may_hold_password(url, parts):
         raise _refused(
-            shown(parts),
+            f"the {parts.scheme}: URL",
             "has a user or a password in it, where other programs can read it",
             f"take it out, {_HOW_TO_KEEP}, set VYRE_CACHE_REMOTE_SECRET_FILE to that, and change the password",
         )
+    try:
+        _ = parts.port
+    except ValueError:  # its text has what stands there
+        problem = "has a port that is no number from 0 to 65535"
+        raise _refused(f"the {parts.scheme}: URL", problem, f"write the port as in {parts.scheme}://HOST:6379") from None
     return parts
+
+
+def _may_hold_password(url: str, parts: SplitResult) -> bool:
+    """Whether an @ may end a user and a password, of which a slash or a # makes what looks like a path."""
+    if parts.scheme in {"file", "unix"} and parts.path.startswith("/"):
+        return "@" in parts.netloc
+    if parts.scheme in {"s3", "gs", "az"} and ":" not in parts.netloc:  # objects may be called so
+        return "@" in parts.netloc
+    return "@" in url.partition("?")[0] or "@" in parts.fragment
 
 
 def _options(parts: SplitResult) -> dict[str, str]:

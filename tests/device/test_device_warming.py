@@ -13,6 +13,7 @@ from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.identity import device_fields
 from vyre_driver.remote.names import claim_name, device_name
+from vyre_driver.runtime import warming
 from vyre_driver.runtime.warming import WarmReport
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
@@ -80,6 +81,22 @@ def test_what_somebody_else_has_claimed_is_compiled_when_the_claim_has_run_out(m
         machines.server.do("SET", claim, "somebody", "PX", 150)
         assert (driver.warm([kernel]), given(witness)) == (WarmReport(0, 0, 1), [0])
     assert machines.server.do("GET", claim) != b"somebody"
+
+
+def test_what_is_claimed_for_longer_than_anybody_compiles_is_compiled_here(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "_LEAST_PATIENCE_S", 0.2)
+    machines.be("builder", signs=True)
+    with Driver() as driver:
+        kernels = [driver.compile(shipped_module(name)) for name in ("saxpy", "fill_words")]
+        expect_milliseconds(machines.folder / "builder", kernels[0], 10)
+        device = device_name(device_fields(driver.device))
+        claims = [claim_name(device, bytes.fromhex(kernel.trace.key)) for kernel in kernels]
+        for claim in claims:
+            machines.server.do("SET", claim, "somebody", "PX", 20_000)
+        assert (driver.warm(kernels), given(witness)) == (WarmReport(0, 0, 2), [0, 0])
+    assert [machines.server.do("GET", claim) for claim in claims] == [b"somebody"] * 2
 
 
 def test_what_somebody_else_has_claimed_is_taken_when_it_comes(machines: Machines, witness: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at once do not hold up a server
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+_LEAST_PATIENCE_S, _EXPECTED_TIMES = 2.0, 4  # a claim holds for twice what compiling takes; nobody has signed it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,12 @@ def make_ready(
     """Make the first pipelines of kernels, in an order of this process's own; raises as ``warm``."""
     random.shuffle(todo)
     counts = Counter[str]()
+    claimed_since: dict[bytes, float] = {}
     if first.remote is not None:
         first.remote.sends_at_once = True
     try:
         while todo:
-            todo = _pass(first, todo, counts, progress)
+            todo = _pass(first, todo, claimed_since, lambda outcome: _count(counts, outcome, progress))
             if todo:
                 # Never twice the same: two pauses of a half would end just before what was begun with the first of them.
                 share = random.uniform(0.25, 0.5)  # noqa: S311 -- no secret
@@ -79,8 +81,13 @@ def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:
     return found
 
 
+def _count(counts: Counter[str], outcome: str, progress: Callable[[int], object]) -> None:
+    counts[outcome] += 1
+    progress(counts.total())
+
+
 def _pass(
-    first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str], progress: Callable[[int], object]
+    first: FirstPipelines, todo: list[KernelPipelines], claimed_since: dict[bytes, float], ready: Callable[[str], object]
 ) -> list[KernelPipelines]:
     """Make ready what is here, what the store has, and what nobody has claimed; returns the others.
 
@@ -89,7 +96,7 @@ def _pass(
     left: list[KernelPipelines] = []
     for begin in range(0, len(todo), AT_ONCE):
         few = todo[begin : begin + AT_ONCE]
-        claimed = _few(first, few, counts, progress)
+        claimed = _few(first, few, claimed_since, ready)
         left += claimed
         if len(claimed) == len(few):
             return todo[begin + AT_ONCE :] + left
@@ -97,7 +104,7 @@ def _pass(
 
 
 def _few(
-    first: FirstPipelines, todo: list[KernelPipelines], counts: Counter[str], progress: Callable[[int], object]
+    first: FirstPipelines, todo: list[KernelPipelines], claimed_since: dict[bytes, float], ready: Callable[[str], object]
 ) -> list[KernelPipelines]:
     """Do that with as many as are looked at in one question."""
     states = [""] * len(todo) if first.remote is None else first.remote.look([one.key for one in todo])
@@ -106,25 +113,35 @@ def _few(
             first.look_elsewhere(one.key, one.spirv)
     left = []
     for one, state in zip(todo, states, strict=True):
-        outcome = _outcome(first, one, state)
+        outcome = _outcome(first, one, state, waits=_may_wait(first, one, claimed_since))
         if outcome:
             one.warm()
-            counts[outcome] += 1
-            progress(counts.total())
+            ready(outcome)
         else:
+            claimed_since.setdefault(one.key.digest, first.clock.now())
             left.append(one)
     return left
 
 
-def _outcome(first: FirstPipelines, one: KernelPipelines, state: str) -> str:
-    """Return how a kernel becomes ready now: ``known``, ``taken`` or ``compiled``; empty where somebody else compiles it."""
+def _may_wait(first: FirstPipelines, one: KernelPipelines, claimed_since: dict[bytes, float]) -> bool:
+    """Whether a kernel's claim may be waited for still: anybody may claim for ever what he never compiles."""
+    since = claimed_since.get(one.key.digest)
+    patience_s = max(_LEAST_PATIENCE_S, _EXPECTED_TIMES * first.expected_s(one.spirv))
+    return since is None or first.clock.now() - since < patience_s
+
+
+def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: bool) -> str:
+    """Return how a kernel becomes ready now: ``known``, ``taken`` or ``compiled``; empty where somebody else compiles it.
+
+    Who no longer ``waits`` compiles what others have claimed.
+    """
     if one.has_code:
         return "known"
     if state == "claimed":
-        return ""
+        return "" if waits else "compiled"
     if state == "there":  # what is refused is refused next time too, and what others compile does not take its place
         return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"
-    if not first.may_compile(one.key, one.spirv):
+    if not first.may_compile(one.key, one.spirv) and waits:
         return ""
     # It may have come since the look: whoever had claimed it needs no claim any more.
     return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"

@@ -13,7 +13,9 @@ import redis
 from redis._parsers import _RESP2Parser
 from redis.exceptions import ResponseError
 
+from vyre_driver.remote.redis_store import RedisStore
 from vyre_driver.remote.resp import Connection, Place, ProtocolError, Refusal, encoded
+from vyre_driver.remote.store import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +48,7 @@ HOSTILE = {
     b"$1000000\r\n": "an answer begins with",
     b"*1000000\r\n": "an answer begins with",
     b"*1\r\n*1\r\n*1\r\n:1\r\n": "arrays lie in arrays",
+    b"*70000\r\n" + b":1\r\n" * 8: "an answer has more elements than anybody asks for",
     b"+" + b"x" * 70_000: "a line does not end|the answer is longer than was asked for",
     b"%1\r\n+a\r\n+b\r\n": "an answer begins with",
 }
@@ -210,6 +213,49 @@ def test_another_thread_ends_what_waits(server: Server) -> None:
     threading.Timer(0.05, connection.shut).start()
     with pytest.raises(ConnectionResetError):
         connection.ask([("PING",)], most=100)
+
+
+def test_the_elements_of_all_arrays_of_an_answer_are_counted_together(server: Server) -> None:
+    server.ends = False
+    server.says = (b"*2\r\n*40000\r\n" + b":1\r\n" * 40_000, b"*40000\r\n" + b":1\r\n" * 40_000)
+    with pytest.raises(ProtocolError, match="an answer has more elements than anybody asks for"):
+        Connection(server.place, 5).ask([("PING",)], most=1 << 20)
+
+
+class Late(Place):
+    """A place to which connecting takes so long that the deadline passes meanwhile, as where no server of names answers."""
+
+    def connected(self, timeout_s: float) -> socket.socket:
+        made = super().connected(timeout_s)
+        connections[0].shut()
+        return made
+
+
+connections: list[Connection] = []
+
+
+def test_who_is_ended_while_connecting_asks_nothing_and_is_asked_again_later(server: Server) -> None:
+    server.says = (b"+first\r\n",)
+    connections[:] = [Connection(Late(path=server.place.path), 5)]
+    with pytest.raises(TimeoutError, match="it took too long to connect"):
+        connections[0].ask([("PING",)], most=100)
+    assert not connections[0].is_open
+    connections[0]._place = server.place  # noqa: SLF001
+    assert connections[0].ask([("PING",)], most=100) == [b"first"]
+
+
+def test_an_error_has_no_characters_that_steer_a_terminal_or_end_a_line_of_a_log(server: Server) -> None:
+    server.says = (b"-ERR \x1b[2Jno\nFAKE \xff\r\n",)
+    assert Connection(server.place, 5).ask([("PING",)], most=100) == [Refusal("ERR ?[2Jno?FAKE \N{REPLACEMENT CHARACTER}")]
+
+
+@pytest.mark.parametrize("user", ["vyre", ""])
+def test_a_server_that_repeats_the_password_makes_no_message_with_it(server: Server, user: str) -> None:
+    server.says = (b"-ERR unknown command 'AUTH', with args beginning with: 'vyre' 'hunter2' \r\n",)
+    with pytest.raises(StoreFailure) as error:
+        RedisStore("redis://host", 5, server.place, secret=[user, "hunter2"]).ping()
+    said = "redis://host: ERR unknown command 'AUTH', with args beginning with: 'vyre' '***' "
+    assert (str(error.value), error.value.kind) == (said, "denied")
 
 
 def test_commands_are_arrays_of_texts() -> None:

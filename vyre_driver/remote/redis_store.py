@@ -160,7 +160,11 @@ class RedisStore:
         kind = _KINDS.get(answer.code, "other")
         if self._login is not None and "AUTH" in answer.text.upper() and kind == "other":
             kind = "denied"
-        raise StoreFailure(kind, f"{self.address}: {answer.text[:300]}")
+        raise StoreFailure(kind, f"{self.address}: {self._without_secret(answer.text)[:300]}")
+
+    def _without_secret(self, text: str) -> str:
+        """Return what a server says without the password: one that does not know AUTH repeats what it was given."""
+        return text if self._login is None else text.replace(self._login[-1], "***")
 
     def _no_answer(self) -> StoreFailure:
         return StoreFailure("cut", f"{self.address} does not answer as Redis does")

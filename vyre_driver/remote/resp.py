@@ -25,6 +25,7 @@ CONNECT_S = 0.1
 _READ_BYTES = 65536
 _LONGEST_LINE = 64 << 10
 _DEEPEST = 2  # an array in an array
+_MOST_ELEMENTS = 64 << 10  # of all arrays of an answer together: each takes more room here than it does on the way
 _GREETING_BYTES = 64 << 10
 _BYTES_A_SECOND = 8 << 20  # the slowest network on which a value is still sent
 _MOST_DIGITS = 19
@@ -92,7 +93,8 @@ class Connection:
         self._ends: socket.socket | None = None  # a second descriptor, there before any handshake
         self._lock = threading.Lock()
         self._buffer = b""
-        self._left = 0
+        self._left = self._elements_left = 0
+        self._is_shut = False
 
     @property
     def is_open(self) -> bool:
@@ -109,6 +111,7 @@ class Connection:
         ProtocolError
             If what comes is no answer.
         """
+        self._is_shut = False
         try:
             refusal = self._open()
             return [refusal] * len(commands) if refusal is not None else self._asked(commands, most, sent)
@@ -119,6 +122,7 @@ class Connection:
     def shut(self) -> None:
         """End it; callable from another thread, where it ends what waits."""
         with self._lock:
+            self._is_shut = True
             if self._ends is not None:
                 with suppress(OSError):  # it has ended already
                     self._ends.shutdown(socket.SHUT_RDWR)
@@ -131,6 +135,8 @@ class Connection:
         made = self._place.connected(min(CONNECT_S, self._timeout_s))
         with self._lock:
             self._socket, self._ends = made, made.dup()
+            if self._is_shut:  # while the name of a host was looked up, or it was connected to
+                raise TimeoutError("it took too long to connect")
         made.settimeout(self._timeout_s)
         self._socket = self._place.secured(made)
         answers = self._asked(self._greeting, _GREETING_BYTES, 0) if self._greeting else []
@@ -161,7 +167,7 @@ class Connection:
         assert self._socket is not None  # noqa: S101 -- it is open
         self._socket.settimeout(self._timeout_s + sent / _BYTES_A_SECOND)
         self._socket.sendall(b"".join(encoded(one) for one in commands))
-        self._left = most
+        self._left, self._elements_left = most, _MOST_ELEMENTS
         return [self._answer(_DEEPEST) for _ in commands]
 
     def _answer(self, depth: int) -> Answer:
@@ -170,7 +176,7 @@ class Connection:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return Refusal(rest.decode("utf-8", "replace"))
+            return Refusal("".join(one if one.isprintable() else "?" for one in rest.decode("utf-8", "replace")))
         number = _number(rest)
         if kind == b":":
             return number
@@ -182,6 +188,9 @@ class Connection:
             return self._bytes(number)
         if not depth:
             raise ProtocolError("arrays lie in arrays")
+        self._elements_left -= number
+        if self._elements_left < 0:
+            raise ProtocolError("an answer has more elements than anybody asks for")
         return [self._answer(depth - 1) for _ in range(number)]
 
     def _line(self) -> bytes:

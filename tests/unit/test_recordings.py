@@ -140,6 +140,14 @@ def test_lines_and_kernels_beyond_the_bounds_are_not_read(monkeypatch: pytest.Mo
     )
 
 
+def test_of_a_file_that_is_no_recording_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "MAX_LEFT_OUT", 2)
+    found = read_recording(b"\n7\n8\n9\n" + MODULE)
+    no_line = "it is no line of a recording"
+    behind = "it is behind 2 lines that are left out, and no more are read"
+    assert (found.kernels, found.left_out) == ((), ((2, no_line), (3, no_line), (4, behind)))
+
+
 def test_any_byte_of_a_line_may_be_changed() -> None:
     whole = GOLDEN.read_bytes()
     for at in range(0, len(whole), 3):

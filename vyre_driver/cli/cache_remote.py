@@ -24,6 +24,7 @@ from vyre_driver.remote.names import ENTRIES, WRITE_PROBE, device_name, device_n
 from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.store import StoreFailure
 from vyre_driver.remote.taking import is_deadly
+from vyre_driver.remote.timely import TimelyStore
 from vyre_driver.remote.trust import is_name, make_key, signer_of_settings, trust_line, trust_of_settings
 
 if TYPE_CHECKING:
@@ -58,13 +59,14 @@ def asked() -> Iterator[Store]:
     RemoteUnavailable
         If it fails.
     """
-    store = store_of_settings()
-    if store is None:
+    named = store_of_settings()
+    if named is None:
         switched_off = settings.text(settings.CACHE_REMOTE) is not None
         raise InvalidCommand(
             "the store is switched off by VYRE_CACHE_REMOTE_MODE" if switched_off else "no store is named",
             fix="set it to read or write" if switched_off else "set VYRE_CACHE_REMOTE to its URL (docs/fleet.md)",
         )
+    store = TimelyStore(named)
     try:
         yield store
     except StoreFailure as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import json
 import re
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 RECORDING_VERSION = 1
 MAX_LINE_BYTES = 32 << 20
 MAX_FILE_BYTES = 256 << 20
-MAX_KERNELS = 65_536
+MAX_KERNELS = MAX_LEFT_OUT = 65_536
 _MOST_NAME = 1024
 _BITS = re.compile("0x[0-9a-f]{8}")
 _KINDS = {kind.name.lower(): kind for kind in SpecKind if kind is not SpecKind.DTYPE}
@@ -79,14 +80,19 @@ def line_of(code: SpirvModule | Program, source: KernelSource) -> bytes:
 
 
 def read_recording(data: bytes) -> Recording:
-    """Return what the lines of a file hold, whatever is in it. Lines that are the same count once, empty ones not at all."""
+    """Return what the lines of a file hold, whatever is in it. Lines that are the same count once, empty ones not at all.
+
+    A file that is no recording has millions of lines: behind ``MAX_LEFT_OUT`` that are left out, no more are read.
+    """
     kernels: dict[bytes, RecordedKernel] = {}
-    left_out = []
-    for number, line in enumerate(data.split(b"\n"), 1):
+    left_out: list[tuple[int, str]] = []
+    for number, ended in enumerate(io.BytesIO(data), 1):
+        line = ended.removesuffix(b"\n")
         if not line or line in kernels:
             continue
-        if len(kernels) >= MAX_KERNELS:
-            left_out.append((number, f"it is behind {MAX_KERNELS} kernels, and no more are read"))
+        if len(kernels) >= MAX_KERNELS or len(left_out) >= MAX_LEFT_OUT:
+            full = f"{MAX_KERNELS} kernels" if len(kernels) >= MAX_KERNELS else f"{MAX_LEFT_OUT} lines that are left out"
+            left_out.append((number, f"it is behind {full}, and no more are read"))
             break
         try:
             kernels[line] = read_line(line)

@@ -1,0 +1,67 @@
+"""A store as commands ask it: every operation comes to an end, whatever the store does."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from faults import Fault
+
+from vyre_driver.cli import cache_remote
+from vyre_driver.errors import RemoteUnavailable
+from vyre_driver.remote import timely
+from vyre_driver.remote.addresses import open_store
+from vyre_driver.remote.names import claim_name, entry_name
+from vyre_driver.remote.store import StoreFailure
+from vyre_driver.remote.timely import TimelyStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faults import FaultProxy
+    from servers import RedisServer
+
+DEVICE = "d" * 32
+NAME, NONE = (entry_name(DEVICE, bytes([number]) * 32) for number in range(2))
+
+
+def test_it_does_what_the_store_does(tmp_path: Path) -> None:
+    store = TimelyStore(open_store(f"file:{tmp_path}"))
+    store.ping()
+    tuning = f"vyre:t1:{DEVICE}:{'e' * 64}"
+    assert [store.put_new(NAME, b"value", 60), store.put_new(NAME, b"other", 60)] == [True, False]
+    assert [store.claim(claim_name(DEVICE, bytes(32)), who, 60) for who in (b"one", b"two")] == [True, False]
+    store.put_field(tuning, "a" * 64, b"field", 60)
+    store.touch([NAME, NONE], 60)
+    assert (store.fetch([NAME, NONE], 10), store.fields(tuning, 10)) == ([b"value", None], {"a" * 64: b"field"})
+    assert (list(store.names("vyre:e1:")), list(store.names("vyre:d1:"))) == ([NAME], [])
+    with pytest.raises(StoreFailure, match="has no clock"):
+        store.time_s()
+    store.close()
+    assert store.address == f"file:{tmp_path}"
+
+
+@pytest.mark.redis
+def test_a_server_that_drips_ends_a_command(
+    redis_server: RedisServer, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(redis_server.url).put_new(NAME, bytes(200), 60)
+    monkeypatch.setenv("VYRE_CACHE_REMOTE", proxy.url)
+    monkeypatch.setenv("VYRE_CACHE_REMOTE_TIMEOUT", "5")
+    proxy.fault = Fault(drip_s=0.1)
+    with pytest.raises(RemoteUnavailable) as error, cache_remote.asked() as store:
+        store.fetch([NAME], 200)
+    assert (error.value.context["kind"], "no whole answer in 1.00002 s" in str(error.value)) == ("late", True)
+
+
+def test_a_list_of_names_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timely, "MOST_NAMES", 10)
+    endless = open_store(f"file:{tmp_path}")
+    monkeypatch.setattr(
+        endless, "names", lambda _prefix: (entry_name(DEVICE, one.to_bytes(32, "big")) for one in itertools.count())
+    )
+    names = TimelyStore(endless).names("vyre:e1:")
+    assert len(list(itertools.islice(names, 10))) == 10
+    with pytest.raises(StoreFailure, match=r"has over 10 names that begin with vyre:e1:, and no more are read"):
+        next(names)

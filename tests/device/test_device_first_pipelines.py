@@ -6,6 +6,7 @@ from taking a blob.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +15,10 @@ from racing import USE, expect_to_wait, race
 from witnessed import seen
 
 from vyre_driver import Driver
+from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.errors import CacheNotWarm
-from vyre_driver.identity import device_fields, encode_manifest, manifest_digest
+from vyre_driver.identity import PipelineCacheKey, device_fields, encode_manifest, manifest_digest
 from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import DeviceType
@@ -265,6 +267,22 @@ def test_a_warm_cache_runs_where_it_must_be_warm(witness: Path, assert_warm: obj
     with Driver() as driver:
         assert_warm(driver, monkeypatch)  # type: ignore[operator]
         assert (use(driver)[0], given(witness)) == (True, [0, 1032])
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_what_a_driver_hands_out_that_was_given_an_imported_blob_counts_as_imported(
+    witness: Path, tmp_path: Path, *, imported: bool
+) -> None:
+    use_new_driver()
+    cache = DiskPipelineCache(tmp_path / "home" / "pipelines")
+    (stored,) = cache.entries()
+    key = PipelineCacheKey.from_manifest(stored.manifest)
+    first = cache.peek(key).entry
+    assert first is not None
+    other = replace(first, native=first.native[:-1] + b"\0", imported=imported)
+    cache.put(key, other)
+    assert (use_new_driver()[0], given(witness)) == (True, [0, 1032])
+    assert DiskPipelineCache(cache.root).peek(key).entry == replace(first, imported=imported)
 
 
 @each_way

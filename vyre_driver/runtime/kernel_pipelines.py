@@ -123,8 +123,8 @@ class KernelPipelines:
 
     def _keep_blob(self, facts: PipelineFacts) -> None:
         """Store what the driver compiled, once: the next process makes its pipeline of it."""
-        blob = facts.blob
-        if blob is None or self._pipeline_source.native == blob or facts.cache_hit:
+        blob, given = facts.blob, self._pipeline_source.native
+        if blob is None or given == blob or facts.cache_hit:
             return
-        if self.context.first_pipelines.keep(self.key, self._pipeline_source.code, blob):
+        if self.context.first_pipelines.keep(self.key, self._pipeline_source.code, blob, given):
             self._pipeline_source = replace(self._pipeline_source, native=blob)

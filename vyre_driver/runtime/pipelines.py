@@ -208,12 +208,20 @@ class FirstPipelines:
             patience_s = min(patience_s, self._flights.expected_s(len(code)) / 2)
         return self._stored_since(key, refused) if self.remote.wait(key, patience_s) else None
 
-    def keep(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> bool:
-        """Store the driver's compiled blob with the entry; returns whether it is one that may be used again."""
+    def keep(self, key: PipelineCacheKey, code: bytes, blob: bytes, given: bytes = b"") -> bool:
+        """Store the driver's compiled blob with the entry; returns whether it is one that may be used again.
+
+        A driver that was ``given`` another blob hands out that one's contents too: where those were imported, so is this.
+        """
         if not blob_fits(blob, self._device) or self._markers.is_deadly(blob):
             return False
-        self._markers.made_here(blob)
-        self._cache.put(key, PipelineEntry(key.manifest, code, blob))
+        there = self._cache.peek(key).entry if given else None
+        if given and (there is None or there.native != given):
+            return False  # where the other came from is not known any more
+        is_imported = there is not None and there.imported
+        if not is_imported:
+            self._markers.made_here(blob)
+        self._cache.put(key, PipelineEntry(key.manifest, code, blob, imported=is_imported))
         return True
 
     def _stored_since(self, key: PipelineCacheKey, refused: bytes) -> bytes | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     [
         ("redis://cache.example", "redis://cache.example"),
         ("redis://cache.example:6380/3", "redis://cache.example:6380/3"),
-        ("rediss://cache.example?ca=/etc/ssl/ca.pem&db=1", "rediss://cache.example"),
+        ("rediss://cache.example?db=1", "rediss://cache.example"),
         ("unix:/run/redis.sock", "unix:/run/redis.sock"),
         ("unix:///run/redis.sock?db=2", "unix:/run/redis.sock"),
         ("file:/srv/vyre", "file:/srv/vyre"),
@@ -115,6 +115,17 @@ def test_what_cannot_be_read_of_a_url_is_told_without_what_stands_there(url: str
         open_store(url)
     told = "".join(traceback.format_exception(error.type, error.value, error.tb))
     assert ("Fix: " in told, "hunter2" in told.replace(url, "")) == (True, False)
+
+
+@pytest.mark.parametrize("text", [None, "no certificate\n"])
+def test_an_authority_without_a_certificate_is_refused_before_anything_is_asked(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+    kind, code, message = refusal(lambda: open_store(f"rediss://host?ca={path}"))
+    said = f"VYRE_CACHE_REMOTE: rediss://host names {str(path)!r} by ca=, which has no certificate that can be read ("
+    fix = "). Fix: name the file of the authority's certificate, in PEM (VYRE_CACHE_REMOTE)."
+    assert (kind, code, message.startswith(said), message.endswith(fix)) == (InvalidSetting, 2401, True, True)
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/a@b", "gs://bucket/a@b", "file:/srv/a@b", "unix:/run/a@b"])

@@ -155,8 +155,21 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
         raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
     else:
         port, has_tls = parts.port or _REDIS_PORT, parts.scheme == "rediss"
+        if "ca" in options:
+            _check_authority(address, options["ca"])
         place = Place(host=parts.hostname, port=port, has_tls=has_tls, authority=options.get("ca"))
     return RedisStore(address, timeout_s, place, database=int(database), secret=secret)
+
+
+def _check_authority(address: str, path: str) -> None:
+    """Check that a file has certificates; each connection reads it anew."""
+    import ssl  # late: most stores are reached without TLS
+
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:  # a file that is there and holds something else, too
+        problem = f"names {path!r} by ca=, which has no certificate that can be read ({error.strerror or error})"
+        raise _refused(address, problem, "name the file of the authority's certificate, in PEM") from error
 
 
 def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:

@@ -175,3 +175,15 @@ def test_lines_that_other_processes_have_added_are_not_added_again_and_half_a_li
     theirs.note(shipped_module("fill_words"), source)
     ours.note(shipped_module("fill_words"), source)
     assert path.read_bytes() == whole + b'{"half\n' + line(shipped_module("fill_words")) + b"\n"
+
+
+def test_a_file_that_is_larger_than_any_recording_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "kernels"
+    path.write_bytes(2 * (line(PROGRAM) + b"\n"))
+    monkeypatch.setattr(recorded, "MAX_FILE_BYTES", path.stat().st_size - 1)
+    source: Any = Source()
+    RecordingFile(path).note(PROGRAM, source)
+    assert caplog.messages == [f"kernels are not written down in {path}: File too large"]
+    assert path.read_bytes() == 2 * (line(PROGRAM) + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -72,6 +73,18 @@ def test_a_trust_file_may_be_read_by_all_and_changed_by_its_owner_alone(tmp_path
         path.chmod(mode)
         assert f"others may change it (mode {mode:o})" in refusal(lambda: Trust.read(path))[2]
     assert "it cannot be read (No such file or directory)" in refusal(lambda: Trust.read(tmp_path / "none"))[2]
+
+
+def test_a_key_that_does_not_fit_on_the_disk_is_no_key_and_leaves_no_file(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30, before[1]))
+    try:
+        told = refusal(lambda: make_key(tmp_path / "key"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    fix = "name a file that is not there yet, in a directory of yours on a disk with room"
+    assert told == (FileUnusable, 2202, f"cannot write {tmp_path / 'key'} (File too large). Fix: {fix}.")
+    assert not (tmp_path / "key").exists()
 
 
 def test_a_key_that_was_made_is_read_back_and_lies_in_a_new_file_of_its_owner(tmp_path: Path) -> None:

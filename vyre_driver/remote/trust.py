@@ -210,10 +210,16 @@ def make_key(path: Path) -> Ed25519Signer:
     text = f"{_PRIVATE}{base64.b64encode(private.private_bytes_raw()).decode()}\n"
     try:
         with Opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600) as descriptor:
-            os.write(descriptor, text.encode())
-            os.fsync(descriptor)
+            try:
+                left = text.encode()
+                while left:
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+            except BaseException:  # half a key signs nothing, and its file would keep the next one out
+                path.unlink()
+                raise
     except OSError as error:
-        fix = "name a file that is not there yet, in a directory of yours"
+        fix = "name a file that is not there yet, in a directory of yours on a disk with room"
         raise FileUnusable(f"cannot write {path} ({error.strerror})", fix=fix, path=str(path)) from error
     return _signer(private)
 

@@ -94,6 +94,8 @@ class RecordingFile:
         if digest in self._known:
             return
         with Opened(self._path, _APPEND, _MODE) as descriptor:
+            if os.fstat(descriptor).st_size > MAX_FILE_BYTES:  # which is none of ours, and may be of any size
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
             is_whole = self._read_more(descriptor)
             if digest in self._known:
                 return

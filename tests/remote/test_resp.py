@@ -67,7 +67,8 @@ class Server:
         self._listener.bind(str(path))
         self._listener.listen()
         self._kept: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -87,6 +88,7 @@ class Server:
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()  # it may be about to keep a connection
         self._listener.close()
         for one in self._kept:
             one.close()

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -204,7 +205,14 @@ def machines(
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:
+def ended_tracker() -> Iterator[None]:
+    """End the process that multiprocessing starts beside those it spawns: other tests look for processes that were left."""
+    yield
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined] # noqa: SLF001 -- nothing else ends it
+
+
+@pytest.fixture(scope="module")
+def fleet(ended_tracker: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFleet]:  # noqa: ARG001 -- it ends behind this
     """Two worker processes on the first device, with a cache of their own."""
     imported("distributed")
     from vyre_driver.distributed import LocalFleet

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vyre_driver import Driver
     from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("ended_tracker")]
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2.0, "count": 100}
 WAITS_S = 60.0

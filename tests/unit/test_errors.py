@@ -25,6 +25,7 @@ TREE = {
     "OutputNotWritten": (2008, "DispatchFailed", RuntimeError),
     "InputChanged": (2009, "DispatchFailed", RuntimeError),
     "DriverCrashed": (2017, "DispatchFailed", RuntimeError),
+    "WorkerLost": (2018, "DispatchFailed", RuntimeError),
     "ExecutionFault": (2010, "DispatchFailed", RuntimeError),
     "Trapped": (2011, "ExecutionFault", RuntimeError),
     "StepBudgetExceeded": (2012, "DispatchFailed", RuntimeError),

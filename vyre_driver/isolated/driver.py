@@ -96,6 +96,7 @@ class IsolatedDriver(_Driver):
             )
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(given_directory(cache))
         self._autotune, self._tuning, self._looking = autotune, None, threading.RLock()
+        self._remote = None  # the child asks the store that machines share
         self._job: dict[str, Any] = {
             "path": [one for one in sys.path if os.path.isabs(one)],  # noqa: PTH117
             "device": settings.text(settings.DEVICE) if device is None else device,

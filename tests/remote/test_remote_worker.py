@@ -132,6 +132,24 @@ def test_where_no_thread_is_to_be_had_nothing_is_asked(root: Path, monkeypatch: 
     assert [one.ask(Asked(NAME)) for _ in range(MOST_FETCHES + 1)] == [False] * (MOST_FETCHES + 1)
 
 
+def test_where_no_thread_is_to_be_had_the_questions_of_others_stay(
+    redis_server: RedisServer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, first, second = worker_of(redis_server.url, root), Asked(NAME), Asked(NAME)
+    starts = iter((None, RuntimeError("can't start new thread")))
+
+    def slow_to_start_and_then_none(_threads: object) -> None:
+        error = next(starts)
+        if error is not None:
+            raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "start_all", slow_to_start_and_then_none)
+        assert [one.ask(first), one.ask(second)] == [True, False]
+    assert one.wake()
+    assert (first.end(), second.outcome) == ("answered", "")
+
+
 def test_of_a_huge_value_no_more_than_the_limit_comes(redis_server: RedisServer, root: Path) -> None:
     redis_server.do("SETRANGE", NAME, (100 << 20) - 1, b"\1")
     asked = ask(worker_of(redis_server.url, root), NAME)

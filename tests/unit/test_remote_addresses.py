@@ -11,6 +11,7 @@ from literals import refusal
 
 from vyre_driver.errors import BackendUnavailable, InvalidSetting
 from vyre_driver.remote.addresses import checked_address, open_store, store_of_settings
+from vyre_driver.remote.store import StoreFailure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +169,10 @@ def test_there_is_a_store_where_the_settings_name_one_and_do_not_switch_it_off(
     assert store_of_settings() is None
     monkeypatch.setenv("VYRE_CACHE_REMOTE_MODE", "on")
     assert refusal(store_of_settings)[2].startswith("VYRE_CACHE_REMOTE_MODE is 'on', which is none of off, read, write.")
+
+
+def test_port_0_is_not_the_usual_port() -> None:
+    store = open_store("redis://127.0.0.1:0")
+    with pytest.raises(StoreFailure) as failure:
+        store.ping()
+    assert failure.value.kind == "refused"

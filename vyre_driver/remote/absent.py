@@ -5,6 +5,7 @@ Never on disk: what was not there an hour ago may have been put since, and nothi
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ class AbsentNames:
         """Know of nothing."""
         self._clock = clock
         self._since: dict[str, float] = {}
+        self._changing = threading.Lock()  # the thread that asks adds, others drop
 
     def __contains__(self, name: str) -> bool:
         """Whether it was found absent in the last half minute."""
@@ -29,12 +31,14 @@ class AbsentNames:
         return since is not None and self._clock() - since < KEPT_S
 
     def add(self, name: str) -> None:
-        """Remember that it was absent just now; called by one thread."""
-        self._since.pop(name, None)
-        self._since[name] = self._clock()
-        if len(self._since) > MOST_NAMES:
-            self._since.pop(next(iter(self._since)))
+        """Remember that it was absent just now."""
+        with self._changing:
+            self._since.pop(name, None)
+            self._since[name] = self._clock()
+            if len(self._since) > MOST_NAMES:
+                self._since.pop(next(iter(self._since)))
 
     def drop(self, name: str) -> None:
         """Forget it: it was put."""
-        self._since.pop(name, None)
+        with self._changing:
+            self._since.pop(name, None)

@@ -154,7 +154,7 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
     elif not parts.hostname:
         raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
     else:
-        port, has_tls = parts.port or _REDIS_PORT, parts.scheme == "rediss"
+        port, has_tls = _REDIS_PORT if parts.port is None else parts.port, parts.scheme == "rediss"
         if "ca" in options:
             _check_authority(address, options["ca"])
         place = Place(host=parts.hostname, port=port, has_tls=has_tls, authority=options.get("ca"))

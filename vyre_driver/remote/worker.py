@@ -108,7 +108,8 @@ class StoreWorker:
         self._questions.append(question)
         if self.wake():
             return True
-        self._questions.clear()
+        with suppress(ValueError):  # a thread that another has started meanwhile has it
+            self._questions.remove(question)
         return False
 
     def wake(self) -> bool:
@@ -124,8 +125,8 @@ class StoreWorker:
     def leave(self, within_s: float) -> None:
         """Send what waits to be sent, and what is being sent, for so many seconds at most.
 
-        What is still under way then is given up, and the last tenth of the time is for counting it: nothing may be told by a
-        thread while Python ends.
+        What is still under way then is given up, and the last tenth of the time is for counting it: a thread may
+        not log while Python ends.
         """
         self.uploads.is_hurried = True
         if not self._serving.locked() or not (self._is_sending or self.uploads.next_due() is not None):

@@ -21,8 +21,8 @@ from vyre_driver import Driver, SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
-_BLOCKS = 121
-_DRIVER_CACHE_OFF = {"__GL_SHADER_DISK_CACHE": "0", "MESA_SHADER_CACHE_DISABLE": "true"}
+BLOCKS = 121
+DRIVER_CACHE_OFF = {"__GL_SHADER_DISK_CACHE": "0", "MESA_SHADER_CACHE_DISABLE": "true"}
 
 
 def big_shader(blocks: int) -> str:
@@ -92,7 +92,7 @@ def measure(code: Path, device: str | None, folder: Path, rounds: int) -> list[R
     """Run all contenders, round by round."""
     figures: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds):
-        for what, drivers_cache in (("driver's cache off", _DRIVER_CACHE_OFF), ("driver's cache on", {})):
+        for what, drivers_cache in (("driver's cache off", DRIVER_CACHE_OFF), ("driver's cache on", {})):
             place = folder / f"{number} {what}"
             kept = {"__GL_SHADER_DISK_CACHE_PATH": f"{place}/driver", "MESA_SHADER_CACHE_DIR": f"{place}/driver"}
             (place / "driver").mkdir(parents=True)
@@ -114,9 +114,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--contender", choices=["ours", "raw"], help="measure one, in this process")
     options.add_argument("--code", type=Path, help="the shader's SPIR-V")
-    options.add_argument(
-        "--blocks", type=int, default=_BLOCKS, help=f"size of the shader (default {_BLOCKS}; 6 on a CPU device)"
-    )
+    options.add_argument("--blocks", type=int, default=BLOCKS, help=f"size of the shader (default {BLOCKS}; 6 on a CPU device)")
     options.set_defaults(rounds=3)
     given = options.parse_args()
     if given.contender:

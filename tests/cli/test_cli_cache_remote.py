@@ -1,4 +1,4 @@
-"""``vyre-driver cache`` with a store that machines share: a builder fills it, others take from it, and all are told why not."""
+"""``vyre-driver cache`` with a store that machines share: a builder fills it, others take from it, and failures say why."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: D
         "attention_f16 got heads of 300 elements, which tensor cores do not take: 300 elements are more than 128. "
         "Fix: multiply with kernels.matmul, and weigh the scores with kernels.softmax."
     )
-    with pytest.raises(LimitExceeded) as limited:  # and nothing is told of units that do not take it either
+    with pytest.raises(LimitExceeded) as limited:  # and no warning of ordinary units, which do not take it either
         kernel(q, k, k)
     assert str(limited.value) == (
         "attention_f16 got heads of 300 elements, and takes 256. "

@@ -99,13 +99,19 @@ def test_what_is_claimed_for_longer_than_anybody_compiles_is_compiled_here(
     assert [machines.server.do("GET", claim) for claim in claims] == [b"somebody"] * 2
 
 
-def test_what_somebody_else_has_claimed_is_taken_when_it_comes(machines: Machines, witness: Path) -> None:
+def taken_away(machines: Machines, witness: Path) -> tuple[str, bytes]:
+    """Have a builder send an entry, and return its name and value once it is gone from the store."""
     machines.be("builder", signs=True)
     use()
     (name,) = machines.names()
-    value = machines.server.do("GET", name)
+    value: bytes = machines.server.do("GET", name)
     machines.server.do("DEL", name)
     given(witness)
+    return name, value
+
+
+def test_what_somebody_else_has_claimed_is_taken_when_it_comes(machines: Machines, witness: Path) -> None:
+    name, value = taken_away(machines, witness)
     machines.be("other", signs=True)
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
@@ -118,12 +124,7 @@ def test_what_somebody_else_has_claimed_is_taken_when_it_comes(machines: Machine
 
 
 def test_what_has_come_since_it_was_asked_for_is_not_compiled_once_more(machines: Machines, witness: Path) -> None:
-    machines.be("builder", signs=True)
-    use()
-    (name,) = machines.names()
-    value = machines.server.do("GET", name)
-    machines.server.do("DEL", name)
-    given(witness)
+    name, value = taken_away(machines, witness)
     machines.be("other", signs=True)
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))

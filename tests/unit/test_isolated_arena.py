@@ -1,4 +1,4 @@
-"""The memory that an isolated driver shares with its process: places are given, come back, and are told apart."""
+"""The memory that an isolated driver shares with its process: places are leased, come back, and differ."""
 
 from __future__ import annotations
 

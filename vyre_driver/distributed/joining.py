@@ -115,7 +115,7 @@ def check_address(address: str, *, has_certificates: bool) -> str:
 
 
 def join(address: str, devices: Sequence[str | int], security: Security | None, joined: Callable[[int], object]) -> None:
-    """Have a process for each device work for a scheduler until this one is told to end (SIGINT, SIGTERM) or the workers go.
+    """Have a process for each device work for a scheduler until this one gets SIGINT or SIGTERM, or the workers go.
 
     ``joined`` is called with the number of processes when all work.
 

@@ -147,7 +147,7 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
             self.worker.status = Status.closing_gracefully
 
     async def _start_again(self, key: object) -> None:
-        """Have the nanny start this process again, once the scheduler was told that the task failed.
+        """Have the nanny start this process again, once the scheduler knows that the task failed.
 
         Otherwise it would give the task to another worker because this one goes, and not count the failure. What other tasks
         have left here is moved to other workers.

@@ -17,7 +17,7 @@ _PART_BYTES = 1 << 16  # well below what a socket takes at once by default
 
 
 class End(socket.socket):
-    """One end of a connection. It is closed when it goes, and whoever is at the other is told by that."""
+    """One end of a connection. It is closed when it is collected, which the other end sees as the end of the stream."""
 
     def __del__(self) -> None:
         """Close it, without the warning that other sockets give."""

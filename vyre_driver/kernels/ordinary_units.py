@@ -1,4 +1,4 @@
-"""What is told where a kernel for tensor cores runs on ordinary units."""
+"""The warning that a kernel for tensor cores runs on ordinary units."""
 
 from __future__ import annotations
 

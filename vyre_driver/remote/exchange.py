@@ -1,6 +1,6 @@
 """All entries of a cache to a store, and of a store to a cache: what a builder does, and what a machine does before its work.
 
-What fails here is told: whoever asks for it waits for it.
+Failures are raised: whoever calls these functions waits for the result.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-#define POLL_NS 10000 /* of a turn's 300,000: an area that waits for the host is not copied from */
+#define POLL_NS 50000
+#define AREA_POLL_NS 10000 /* of the 300,000 that one takes: an area that waits for the host is not copied from */
 
 static void fail(vyre_mover *m, VkResult result) {
   if (m->result == VK_SUCCESS) m->result = result;
@@ -140,7 +141,7 @@ void *vyre_submit_until_stopped(void *given) {
   while (!m->is_stopped || vyre_runs_something(m)) {
     if (submit_commands(m) || submit_turn(m) || poll_commands(m) || poll_turns(m)) continue;
     if (vyre_runs_something(m)) {
-      vyre_wait_a_little(&m->changed, &m->lock, POLL_NS);
+      vyre_wait_a_little(&m->changed, &m->lock, m->areas ? AREA_POLL_NS : POLL_NS);
     } else if (!m->is_stopped) {
       pthread_cond_wait(&m->changed, &m->lock);
     }

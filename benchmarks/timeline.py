@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_AREAS = 3
+_AREAS = 4
 _PHASES = (("the host fills the area", "#3b7dd8"), ("the bus moves both ways", "#e07a3f"), ("the host empties it", "#2ca58d"))
 _LEFT, _WIDTH, _HEIGHT, _GAP = 80, 1100, 26, 8
 

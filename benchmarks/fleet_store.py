@@ -110,10 +110,10 @@ class SimulatedStore:
         self._begin(len(names))
         now, held = self._server.simulation.now(), self._server
         found = [held.values.get(name) or (b"1" if held.claims.get(name, 0.0) > now else None) for name in names]
-        is_taken = limit > 0 and any(found)
-        self._end(len(names), held.rates.value_bytes if is_taken else len(names))
-        if is_taken:
-            self._host.compute(held.rates.taken_s)
+        taken = sum(one is not None for one in found) if limit else 0
+        self._end(len(names), len(names) + taken * held.rates.value_bytes)
+        if taken:
+            self._host.compute(taken * held.rates.taken_s)
         return [None if one is None else held.damage(one) if limit else b"1" for one in found]
 
     def put_new(self, name: str, data: bytes, keep_s: int) -> bool:

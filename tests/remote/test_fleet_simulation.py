@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from benchmarks.fleet_simulation import Case, Found, Simulated
+from benchmarks.fleet_clock import Simulation
+from benchmarks.fleet_machines import Machine, Process
+from benchmarks.fleet_simulation import RATES, Case, Found, Simulated
+from benchmarks.fleet_store import Host, Server, SimulatedStore
 
 pytestmark = pytest.mark.device
 MACHINES, PROCESSES, PIPELINES = 24, 2, 12
@@ -37,6 +41,23 @@ def run(simulated: Simulated, case: Case) -> Found:
 def test_a_fleet_that_starts_together_compiles_each_pipeline_once_in_two_seconds(simulated: Simulated) -> None:
     found = run(simulated, Case())
     assert (found.compiled, found.wrong, len(found.took_s), found.took_s[-1] <= 2.0) == (PIPELINES, 0, 48, True)
+
+
+def questions_of(simulated: Simulated, processes: int) -> int:
+    """How often the processes of one machine ask, each of which begins when the one before has ended."""
+    clock = Simulation()
+    server, machine = Server(clock, RATES), Machine(simulated.fleet, clock)
+    for number in range(processes):
+        store = SimulatedStore(server, Host(clock, 1))
+        clock.start(partial(machine.process, store, Process.warm), after_s=100.0 * number)
+    clock.start(partial(clock.sleep, 100.0 * processes))  # until all is sent
+    clock.run()
+    assert machine.compiled == PIPELINES
+    return server.questions
+
+
+def test_what_one_process_of_a_machine_has_the_next_one_asks_nobody_for(simulated: Simulated) -> None:
+    assert questions_of(simulated, 3) == questions_of(simulated, 1)
 
 
 def test_a_fleet_that_rolls_in_compiles_each_pipeline_once(simulated: Simulated) -> None:

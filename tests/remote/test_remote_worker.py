@@ -19,9 +19,12 @@ from vyre_driver.errors import BackendUnavailable
 from vyre_driver.remote import link, worker
 from vyre_driver.remote.breaker import Breaker
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES
+from vyre_driver.remote.redis_store import RedisStore
 from vyre_driver.remote.worker import MOST_FETCHES, StoreWorker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from conftest import RunChild
     from faults import FaultProxy
     from servers import RedisServer
@@ -53,6 +56,62 @@ def test_values_come_in_one_round_trip_and_absent_ones_are_none(redis_server: Re
     asked = ask(one, "vyre:d1:absent", NAME)
     assert (asked.outcome, asked.values) == ("answered", [None, VALUE])
     assert (one.bytes_read, one.is_open(), one.spent_s > 0) == (len(VALUE), False, True)
+
+
+def queued(one: StoreWorker, questions: list[Asked]) -> None:
+    """Ask questions that wait for the thread together."""
+    one._questions.extend(questions)  # noqa: SLF001 -- as while the thread is at another
+    one.wake()
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many names are fetched in each round trip."""
+    counts: list[int] = []
+    fetch = RedisStore.fetch
+
+    def noted(store: RedisStore, names: Sequence[str], limit: int) -> list[bytes | None]:
+        counts.append(len(names))
+        return fetch(store, names, limit)
+
+    monkeypatch.setattr(RedisStore, "fetch", noted)
+    return counts
+
+
+def test_up_to_eight_questions_share_a_round_trip(redis_server: RedisServer, root: Path, fetched: list[int]) -> None:
+    names = [f"{NAME[:-2]}{number:02}" for number in range(9)]
+    for name in names:
+        redis_server.do("SET", name, name.encode())
+    asked = [Asked("vyre:d1:absent", name) for name in names]
+    queued(worker_of(redis_server.url, root), asked)
+    assert [one.end() for one in asked] == ["answered"] * 9
+    assert ([one.values for one in asked], fetched) == ([[None, name.encode()] for name in names], [16, 2])
+
+
+def test_what_is_too_long_to_share_a_round_trip_is_fetched_by_itself(
+    redis_server: RedisServer, root: Path, fetched: list[int]
+) -> None:
+    long = bytes(MAX_VALUE_BYTES // 2 + 1)
+    redis_server.do("SET", NAME, long)
+    redis_server.do("SET", "vyre:d1:short", VALUE)
+    asked = [Asked("vyre:d1:short"), Asked(NAME)]
+    queued(worker_of(redis_server.url, root), asked)
+    assert [one.end() for one in asked] == ["answered"] * 2
+    assert ([one.values for one in asked], fetched) == ([[VALUE], [long]], [2, 1])
+
+
+class Unusable(Asked):
+    def answered(self, values: Sequence[bytes | None]) -> bool | None:
+        super().answered(values)
+        raise ValueError("its answer cannot be used")
+
+
+def test_an_answer_that_cannot_be_used_leaves_no_question_of_its_round_trip_open(redis_server: RedisServer, root: Path) -> None:
+    asked = [Asked(NAME), Unusable(NAME), Asked(NAME)]
+    one = worker_of(redis_server.url, root)
+    queued(one, asked)
+    assert asked[2].end() == "failed"
+    assert ([each.end() for each in asked], ask(one, NAME).outcome) == (["answered", "failed", "failed"], "answered")
 
 
 def test_a_server_that_is_down_is_refused_at_once_and_left_alone(redis_server: RedisServer, root: Path) -> None:

@@ -85,6 +85,8 @@ class SharedRecords:
 class _Question:
     """The records below a name, as the worker asks for them."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, shared: SharedRecords, name: str, take: Callable[[AutotuneKey, AutotuneRecord], bool]) -> None:
         self._shared, self._name, self._take = shared, name, take
         self._fields: dict[str, bytes] = {}

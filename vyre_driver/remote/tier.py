@@ -251,9 +251,11 @@ class _Question:
 class _Look:
     """Whether a store has values under names, asked by the worker."""
 
+    names: Sequence[str] = ()
+
     def __init__(self, clock: Clock, names: Sequence[str]) -> None:
         self.values: Sequence[bytes | None] = ()
-        self._names, self._answer = names, Answer(clock)
+        self._looked_for, self._answer = names, Answer(clock)
 
     def __enter__(self) -> bool:
         return True
@@ -262,7 +264,7 @@ class _Look:
         pass
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
-        return store.fetch(self._names, 0)
+        return store.fetch(self._looked_for, 0)
 
     def answered(self, values: Sequence[bytes | None]) -> None:
         self.values = values
@@ -285,4 +287,4 @@ class _Claim(_Look):
         self._for_s = for_s
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
-        return [b"" if store.claim(self._names[0], secrets.token_bytes(16), self._for_s) else None]
+        return [b"" if store.claim(self._looked_for[0], secrets.token_bytes(16), self._for_s) else None]

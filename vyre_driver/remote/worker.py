@@ -12,7 +12,9 @@ import os
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("vyre_driver.remote")
 _Answer = TypeVar("_Answer")
 MOST_FETCHES = 64
+MOST_AT_ONCE = 8  # in one round trip, which costs a server as much as what it reads of ten short entries
 IDLE_S = 10.0
 LEAVING_S = 1.0
 _AGAIN_S = 5.0  # when what could not be sent is tried again
@@ -47,6 +50,9 @@ class Question(Protocol):
 
     A context manager within which it is asked; it gives whether it has to be.
     """
+
+    names: Sequence[str]
+    """What ``ask`` fetches, where that may be fetched together with what others want; empty where it may not."""
 
     def __enter__(self) -> bool:
         """Begin; returns whether it is still to be asked."""
@@ -90,6 +96,7 @@ class StoreWorker:
         """Have neither thread nor connection nor anything to ask, as at first; in a forked child too."""
         self.absent, self.uploads = AbsentNames(self.clock.now), Uploads(self.clock.now)
         self._questions: deque[Question] = deque()
+        self._alone: deque[Question] = deque()  # of values that are too long to be fetched with others
         self._wakes: SimpleQueue[None] = SimpleQueue()
         self._ended: SimpleQueue[None] = SimpleQueue()
         self._serving = threading.Lock()  # held by the thread
@@ -179,8 +186,8 @@ class StoreWorker:
 
     def _serve_one(self) -> bool:
         """Do the next thing; returns whether there was one."""
-        if self._questions:
-            self._fetch(self._questions.popleft())
+        if self._alone or self._questions:
+            self._fetch([self._alone.popleft()] if self._alone else self._next_questions())
             return True
         self._is_sending = True  # before it is taken: who leaves sees it wait, or be sent
         try:
@@ -192,25 +199,42 @@ class StoreWorker:
             self._is_sending = False
         return self._touch()
 
-    def _fetch(self, question: Question) -> None:
+    def _next_questions(self) -> list[Question]:
+        """Take the next question, and those behind it that may be asked together with it."""
+        waiting = self._questions
+        found = [waiting.popleft()]
+        while found[0].names and len(found) < MOST_AT_ONCE and waiting and waiting[0].names:
+            found.append(waiting.popleft())
+        return found
+
+    def _fetch(self, questions: list[Question]) -> None:
+        """Ask in one round trip, and give each question its answer, or why there is none."""
         outcome = "open" if self.is_open() else "failed"
-        try:
-            with question as is_wanted:
-                if is_wanted and outcome != "open":
-                    values = self._do(question.ask, MAX_VALUE_BYTES)
-                    self.bytes_read += sum(len(value) for value in values if value)
-                    was_refused = question.answered(values)
-                    outcome = ""
-                    if was_refused is not None:
-                        self.breaker.judged(is_refused=was_refused)
-                elif not is_wanted:
-                    outcome = ""
-        except StoreFailure as error:
-            outcome = "no_answer" if error.kind == "timed_out" else "failed"
-            self.breaker.failed(error.kind)
-        finally:
-            if outcome:
-                question.failed(outcome)
+        waiting = deque(questions)
+        with ExitStack() as held:
+            try:
+                wanted = [one for one in questions if held.enter_context(one)]
+                waiting = deque(wanted)
+                if wanted and outcome != "open":
+                    for values in self._do(partial(_ask_all, wanted), MAX_VALUE_BYTES):
+                        self._give(waiting[0], values)
+                        waiting.popleft()
+            except StoreFailure as error:
+                outcome = "no_answer" if error.kind == "timed_out" else "failed"
+                self.breaker.failed(error.kind)
+            finally:
+                for one in waiting:
+                    one.failed(outcome)
+
+    def _give(self, question: Question, values: Sequence[bytes | None] | None) -> None:
+        """Give an answer; where a value of it was too long to come with those of others, ask for it by itself."""
+        if values is None:
+            self._alone.append(question)
+            return
+        self.bytes_read += sum(len(value) for value in values if value)
+        was_refused = question.answered(values)
+        if was_refused is not None:
+            self.breaker.judged(is_refused=was_refused)
 
     def _put(self, upload: Upload) -> None:
         """Send what waits, unless it is there."""
@@ -258,6 +282,19 @@ class StoreWorker:
             self.spent_s += self.clock.now() - began
         self.breaker.answered()
         return answer
+
+
+def _ask_all(questions: Sequence[Question], store: Store) -> list[Sequence[bytes | None] | None]:
+    """Return what a store has of each question, in one round trip; None where a value is too long to share it with others.
+
+    Together they are no longer than one value may be.
+    """
+    if len(questions) == 1:
+        return [questions[0].ask(store)]
+    limit = MAX_VALUE_BYTES // len(questions)
+    values = iter(store.fetch([name for one in questions for name in one.names], limit))
+    found = [list(islice(values, len(one.names))) for one in questions]
+    return [None if any(value is not None and len(value) > limit for value in one) else one for one in found]
 
 
 def _leave() -> None:

@@ -179,6 +179,10 @@ class FirstPipelines:
         """Whether the device gives no compiled code away, as far as is known, so that each process compiles anew."""
         return not self._takes_blobs or self._flights.gives_no_blobs()
 
+    def is_here(self, key: PipelineCacheKey) -> bool:
+        """Whether the cache has the compiled code of a key by now; nobody else is asked."""
+        return self._stored_since(key, b"") is not None
+
     def has_arrived(self, key: PipelineCacheKey, code: bytes) -> bool:
         """Whether the store that machines share has given the compiled code of a key; it is asked, and waited for."""
         return self._from_store(key, code, b"") is not None

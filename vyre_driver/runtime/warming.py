@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.pipelines import FirstPipelines
 
 AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at once do not hold up a server
+MOST_AT_ONCE = 32  # where all of the eight before were there
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _LEAST_PATIENCE_S, _EXPECTED_TIMES = 2.0, 4  # a claim holds for twice what compiling takes; nobody has signed it
 
@@ -91,23 +92,30 @@ def _pass(
 ) -> list[KernelPipelines]:
     """Make ready what is here, what the store has, and what nobody has claimed; returns the others.
 
-    Where others are at all of a few, they are likely to be at the rest: it is looked at in the next pass, and first.
+    Where others are at all of a few, they are likely to be at the rest: it is looked at in the next pass, and first. Where all
+    are there, so is the rest, likely, and more of it is looked at at once.
     """
     left: list[KernelPipelines] = []
-    for begin in range(0, len(todo), AT_ONCE):
-        few = todo[begin : begin + AT_ONCE]
-        claimed = _few(first, few, claimed_since, ready)
+    begin, count = 0, AT_ONCE
+    while begin < len(todo):
+        few = todo[begin : begin + count]
+        begin += count
+        claimed, are_there = _few(first, few, claimed_since, ready)
         left += claimed
         if len(claimed) == len(few):
-            return todo[begin + AT_ONCE :] + left
+            return todo[begin:] + left
+        count = min(2 * count, MOST_AT_ONCE) if are_there else AT_ONCE
     return left
 
 
 def _few(
     first: FirstPipelines, todo: list[KernelPipelines], claimed_since: dict[bytes, float], ready: Callable[[str], object]
-) -> list[KernelPipelines]:
-    """Do that with as many as are looked at in one question."""
-    states = [""] * len(todo) if first.remote is None else first.remote.look([one.key for one in todo])
+) -> tuple[list[KernelPipelines], bool]:
+    """Do that with as many as are looked at in one question; returns the others too, and whether there was nothing to compile.
+
+    What another process of this machine has taken meanwhile is not asked for.
+    """
+    states = _states(first, todo)
     for one, state in zip(todo, states, strict=True):  # so that what is there comes while the first of it is used
         if state == "there" and not one.has_code:
             first.look_elsewhere(one.key, one.spirv)
@@ -120,7 +128,17 @@ def _few(
         else:
             claimed_since.setdefault(one.key.digest, first.clock.now())
             left.append(one)
-    return left
+    return left, {"here", "there"}.issuperset(states)
+
+
+def _states(first: FirstPipelines, todo: list[KernelPipelines]) -> list[str]:
+    """Return of each kernel whether it is ``here``, in the store (``there``), ``claimed``, or none of these (empty)."""
+    if first.remote is None:
+        return [""] * len(todo)
+    is_here = [first.is_here(one.key) for one in todo]
+    asked = [one.key for one, here in zip(todo, is_here, strict=True) if not here]
+    found = iter(first.remote.look(asked) if asked else ())
+    return ["here" if here else next(found) for here in is_here]
 
 
 def _may_wait(first: FirstPipelines, one: KernelPipelines, claimed_since: dict[bytes, float]) -> bool:
@@ -135,7 +153,7 @@ def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: 
 
     Who no longer ``waits`` compiles what others have claimed.
     """
-    if one.has_code:
+    if one.has_code or state == "here":
         return "known"
     if state == "claimed":
         return "" if waits else "compiled"

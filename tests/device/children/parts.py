@@ -71,7 +71,7 @@ def parts_of_buffers() -> None:
 def parts_that_are_bound() -> None:
     """Parts at offsets that can be bound, and parts of their own that are copied out and in around the dispatch."""
     with Driver() as driver:
-        least = max(driver.device.limits.min_storage_buffer_offset_alignment, 64)  # past the 40 bytes of a part: parts do not overlap
+        least = max(driver.device.limits.min_storage_buffer_offset_alignment, 64)  # parts of 40 bytes keep apart
         a, part = TensorBuffer(driver.context.device, 4 * WORDS, 4), TensorBuffer(driver.context.device, 100, 4)
         values = np.arange(WORDS, dtype=np.uint32)
         a.write_range(0, values, NEVER)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at once do not hold up a server
 MOST_AT_ONCE = 32  # where all of the eight before were there
+MOST_LOST = 2  # claims that others had made since the look: so they are at the rest of it by now
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _LEAST_PATIENCE_S, _EXPECTED_TIMES = 2.0, 4  # a claim holds for twice what compiling takes; nobody has signed it
 
@@ -119,9 +120,12 @@ def _few(
     for one, state in zip(todo, states, strict=True):  # so that what is there comes while the first of it is used
         if state == "there" and not one.has_code:
             first.look_elsewhere(one.key, one.spirv)
-    left = []
+    left, lost = [], 0
     for one, state in zip(todo, states, strict=True):
-        outcome = _outcome(first, one, state, waits=_may_wait(first, one, claimed_since))
+        waits = _may_wait(first, one, claimed_since)
+        is_free = not state and not one.has_code
+        outcome = "" if is_free and waits and lost == MOST_LOST else _outcome(first, one, state, waits=waits)
+        lost = lost + 1 if is_free and not outcome and lost < MOST_LOST else lost if not outcome else 0
         if outcome:
             one.warm()
             ready(outcome)

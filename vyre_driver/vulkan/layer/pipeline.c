@@ -185,7 +185,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   if (result == VK_SUCCESS) {
     hand_out(infos, *out);
     vyre_count(device, VYRE_PIPELINES_CREATED, 1);
-    take_blob(device, cache);
+    /* What was found in a blob is in it already: reading it back takes milliseconds for half a megabyte. */
+    if (!filled || !vyre_this_thread()->pipeline.cache_hit) take_blob(device, cache);
   }
   if (filled) device->vk.DestroyPipelineCache(handle, filled, NULL);
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);

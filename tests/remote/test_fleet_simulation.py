@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -16,6 +17,10 @@ from benchmarks.fleet_machines import Machine, Process
 from benchmarks.fleet_simulation import RATES, Case, Found, Simulated
 from benchmarks.fleet_store import Host, Server, SimulatedStore
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Answer = TypeVar("Answer")
 pytestmark = pytest.mark.device
 MACHINES, PROCESSES, PIPELINES = 24, 2, 12
 FIRST_ANSWER_S = 0.26
@@ -58,6 +63,38 @@ def questions_of(simulated: Simulated, processes: int) -> int:
 
 def test_what_one_process_of_a_machine_has_the_next_one_asks_nobody_for(simulated: Simulated) -> None:
     assert questions_of(simulated, 3) == questions_of(simulated, 1)
+
+
+class Counted(SimulatedStore):
+    """Notes how many processes of a machine ask for the state of entries, or claim one, at the same time."""
+
+    def __init__(self, server: Server, host: Host, asking: list[int]) -> None:
+        super().__init__(server, host)
+        self._asking = asking  # how many do, and did at most
+
+    def counted(self, ask: Callable[[], Answer]) -> Answer:
+        self._asking[0] += 1
+        self._asking[1] = max(self._asking)
+        try:
+            return ask()
+        finally:
+            self._asking[0] -= 1
+
+    def fetch(self, names: Sequence[str], limit: int) -> list[bytes | None]:
+        ask = partial(super().fetch, names, limit)
+        return ask() if limit else self.counted(ask)
+
+    def claim(self, name: str, owner: bytes, for_s: float) -> bool:
+        return self.counted(partial(super().claim, name, owner, for_s))
+
+
+def test_the_processes_of_a_machine_ask_for_a_warm_up_one_after_the_other(simulated: Simulated) -> None:
+    clock, asking = Simulation(), [0, 0]
+    server, machine, host = Server(clock, RATES), Machine(simulated.fleet, clock), Host(clock, 8)
+    for _ in range(8):
+        clock.start(partial(machine.process, Counted(server, host, asking), Process.warm))
+    clock.run()
+    assert (machine.compiled, asking) == (PIPELINES, [0, 1])
 
 
 def test_a_fleet_that_rolls_in_compiles_each_pipeline_once(simulated: Simulated) -> None:

@@ -163,19 +163,15 @@ class SingleFlight:
             self._cache.note("sweep", error)
 
 
-class FlightLock:
-    """The lock of one key: among the threads of this process always, among processes where the root allows it.
+class MachineLock:
+    """A lock by name: among the threads of this process always, among processes of the machine where the root allows it."""
 
-    ``which`` is ``first`` or ``second`` of those who compile, and ``remote`` of who asks a store for it.
-    """
-
-    def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
+    def __init__(self, cache: DiskPipelineCache, name: str) -> None:
         """Take nothing yet."""
         self._cache = cache
-        self._entry = cache.entry_path(key)
         # A thread that is interrupted before it gives the seat back gives it back by ending.
-        self._seat = Seat(_taken, (id(cache) if cache.root is None else str(cache.root), key.digest, which))
-        self._name = f"{key.hex}.{which}.lock"
+        self._seat = Seat(_taken, (id(cache) if cache.root is None else str(cache.root), name))
+        self._name = f"{name}.lock"
         self._file: Opened | None = None
         self._path = Path()
 
@@ -208,16 +204,6 @@ class FlightLock:
             self._cache.note("lock", error)
         return True
 
-    def entry_state(self) -> object:
-        """Return what changes when the entry does; None when only looking can tell."""
-        if self._entry is None:
-            return None
-        try:
-            found = self._entry.lstat()
-        except OSError:
-            return ""
-        return found.st_ino, found.st_mtime_ns, found.st_size
-
     def release(self) -> None:
         """Release the lock; its file is removed first, which a waiter that has it open notices.
 
@@ -232,6 +218,28 @@ class FlightLock:
         finally:
             self._file = None
             self._seat.leave()
+
+
+class FlightLock(MachineLock):
+    """The lock of one key.
+
+    ``which`` is ``first`` or ``second`` of those who compile, and ``remote`` of who asks a store for it.
+    """
+
+    def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
+        """Take nothing yet."""
+        super().__init__(cache, f"{key.hex}.{which}")
+        self._entry = cache.entry_path(key)
+
+    def entry_state(self) -> object:
+        """Return what changes when the entry does; None when only looking can tell."""
+        if self._entry is None:
+            return None
+        try:
+            found = self._entry.lstat()
+        except OSError:
+            return ""
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _remove_unheld(path: str) -> None:

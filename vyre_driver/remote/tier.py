@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict
-from vyre_driver.cache.flight import FlightLock
+from vyre_driver.cache.flight import FlightLock, MachineLock
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _MOST_REMEMBERED = 4096
 _LOOK_S = 0.002
 LONGEST_CLAIM_S = 5.0
+TURN, _TURN_S = "warm-up", 0.005
 SEAT = "remote"  # beside those of flight.py, which compile
 
 
@@ -125,7 +126,7 @@ class RemoteTier:
         if self._signer is None or not self.worker.may_write:
             return True
         claim = _Claim(self.worker.clock, claim_name(self._device, key.digest), for_s)
-        return not (self.worker.ask(claim) and claim.wait(LONGEST_CLAIM_S)) or claim.values[0] is not None
+        return not self._ask_in_turn(claim) or claim.values[0] is not None
 
     def look(self, keys: Sequence[PipelineCacheKey]) -> list[str]:
         """Return of each key, in one round trip, whether its entry is ``there``, or else ``claimed``; empty if neither.
@@ -135,7 +136,7 @@ class RemoteTier:
         entries = [entry_name(self._device, key.digest) for key in keys]
         claims = [claim_name(self._device, key.digest) for key in keys]
         look = _Look(self.worker.clock, [*entries, *claims])
-        if self.worker.is_open() or not self.worker.ask(look) or not look.wait(LONGEST_CLAIM_S):
+        if self.worker.is_open() or not self._ask_in_turn(look):
             return [""] * len(keys)
         for name, value in zip(entries, look.values, strict=False):
             if value is not None:
@@ -203,6 +204,20 @@ class RemoteTier:
         """Whether the entry of a key is here by now, compiled code and all."""
         entry = self._cache.get_uncounted(key).entry
         return entry is not None and bool(entry.native)
+
+    def _ask_in_turn(self, question: _Look) -> bool:
+        """Ask what a warm-up asks, and wait; returns whether there was an answer. One process of this machine asks at a time.
+
+        All processes of a fleet that starts ask at once, more than a server answers within a first answer's time.
+        """
+        clock, turn = self.worker.clock, MachineLock(self._cache, TURN)
+        until = clock.now() + LONGEST_CLAIM_S
+        while not turn.take() and clock.now() < until:
+            clock.sleep(_TURN_S)
+        try:
+            return self.worker.ask(question) and question.wait(LONGEST_CLAIM_S)
+        finally:
+            turn.release()
 
     def _finish(self, fetch: Fetch, outcome: str, signer: str = "") -> None:
         """Count and report what came of a question, then tell who waits."""

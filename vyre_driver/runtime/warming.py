@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at once do not hold up a server
 MOST_AT_ONCE = 32  # where all of the eight before were there
-MOST_LOST = 2  # claims that others had made since the look: so they are at the rest of it by now
+MOST_LOST = 2  # of a look: where others have made claims since, they have made those of the rest
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _LEAST_PATIENCE_S, _EXPECTED_TIMES = 2.0, 4  # a claim holds for twice what compiling takes; nobody has signed it
 
@@ -122,16 +122,15 @@ def _few(
             first.look_elsewhere(one.key, one.spirv)
     left, lost = [], 0
     for one, state in zip(todo, states, strict=True):
-        waits = _may_wait(first, one, claimed_since)
-        is_free = not state and not one.has_code
-        outcome = "" if is_free and waits and lost == MOST_LOST else _outcome(first, one, state, waits=waits)
-        lost = lost + 1 if is_free and not outcome and lost < MOST_LOST else lost if not outcome else 0
+        waits, is_free = _may_wait(first, one, claimed_since), not state and not one.has_code
+        outcome = "" if is_free and waits and lost >= MOST_LOST else _outcome(first, one, state, waits=waits)
         if outcome:
             one.warm()
             ready(outcome)
         else:
             claimed_since.setdefault(one.key.digest, first.clock.now())
             left.append(one)
+            lost += is_free
     return left, {"here", "there"}.issuperset(states)
 
 
@@ -157,8 +156,10 @@ def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: 
 
     Who no longer ``waits`` compiles what others have claimed.
     """
-    if one.has_code or state == "here":
+    if one.has_code:
         return "known"
+    if state == "here":  # since compile asked for it, or by another process of this machine
+        return "taken" if first.remote is not None and first.remote.origin(one.key) else "known"
     if state == "claimed":
         return "" if waits else "compiled"
     if state == "there":  # what is refused is refused next time too, and what others compile does not take its place

@@ -8,6 +8,7 @@ process's driver compiled is signed and sent; what was imported never is, for wh
 from __future__ import annotations
 
 import secrets
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from vyre_driver.remote.taking import take
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
@@ -126,7 +127,25 @@ class RemoteTier:
         if self._signer is None or not self.worker.may_write:
             return True
         claim = _Claim(self.worker.clock, claim_name(self._device, key.digest), for_s)
-        return not self._ask_in_turn(claim) or claim.values[0] is not None
+        with self.turn():
+            is_answered = self.worker.ask(claim) and claim.wait(LONGEST_CLAIM_S)
+        return not is_answered or claim.values[0] is not None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Within it this process asks what a warm-up asks; the others of this machine wait, for 5 s at most.
+
+        All processes of a fleet that starts ask at once, more than a server answers within a first answer's time; and what one
+        has taken the others need not ask for.
+        """
+        clock, lock = self.worker.clock, MachineLock(self._cache, TURN)
+        until = clock.now() + LONGEST_CLAIM_S
+        while not (self.worker.is_open() or lock.take()) and clock.now() < until:
+            clock.sleep(_TURN_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
     def look(self, keys: Sequence[PipelineCacheKey]) -> list[str]:
         """Return of each key, in one round trip, whether its entry is ``there``, or else ``claimed``; empty if neither.
@@ -136,7 +155,7 @@ class RemoteTier:
         entries = [entry_name(self._device, key.digest) for key in keys]
         claims = [claim_name(self._device, key.digest) for key in keys]
         look = _Look(self.worker.clock, [*entries, *claims])
-        if self.worker.is_open() or not self._ask_in_turn(look):
+        if self.worker.is_open() or not self.worker.ask(look) or not look.wait(LONGEST_CLAIM_S):
             return [""] * len(keys)
         for name, value in zip(entries, look.values, strict=False):
             if value is not None:
@@ -204,20 +223,6 @@ class RemoteTier:
         """Whether the entry of a key is here by now, compiled code and all."""
         entry = self._cache.get_uncounted(key).entry
         return entry is not None and bool(entry.native)
-
-    def _ask_in_turn(self, question: _Look) -> bool:
-        """Ask what a warm-up asks, and wait; returns whether there was an answer. One process of this machine asks at a time.
-
-        All processes of a fleet that starts ask at once, more than a server answers within a first answer's time.
-        """
-        clock, turn = self.worker.clock, MachineLock(self._cache, TURN)
-        until = clock.now() + LONGEST_CLAIM_S
-        while not turn.take() and clock.now() < until:
-            clock.sleep(_TURN_S)
-        try:
-            return self.worker.ask(question) and question.wait(LONGEST_CLAIM_S)
-        finally:
-            turn.release()
 
     def _finish(self, fetch: Fetch, outcome: str, signer: str = "") -> None:
         """Count and report what came of a question, then tell who waits."""

@@ -183,6 +183,10 @@ class FirstPipelines:
         """Whether the cache has the compiled code of a key by now; nobody else is asked."""
         return self._stored_since(key, b"") is not None
 
+    def was_taken(self, key: PipelineCacheKey) -> bool:
+        """Whether this driver has what is here of a key from the store; what is being taken is waited for."""
+        return self.remote is not None and self.remote.wait(key, LONGEST_PATIENCE_S)
+
     def has_arrived(self, key: PipelineCacheKey, code: bytes) -> bool:
         """Whether the store that machines share has given the compiled code of a key; it is asked, and waited for."""
         return self._from_store(key, code, b"") is not None

@@ -117,9 +117,6 @@ def _few(
     What another process of this machine has taken meanwhile is not asked for.
     """
     states = _states(first, todo)
-    for one, state in zip(todo, states, strict=True):  # so that what is there comes while the first of it is used
-        if state == "there" and not one.has_code:
-            first.look_elsewhere(one.key, one.spirv)
     left, lost = [], 0
     for one, state in zip(todo, states, strict=True):
         waits, is_free = _may_wait(first, one, claimed_since), not state and not one.has_code
@@ -131,17 +128,25 @@ def _few(
             claimed_since.setdefault(one.key.digest, first.clock.now())
             left.append(one)
             lost += is_free
-    return left, {"here", "there"}.issuperset(states)
+    return left, {"here"}.issuperset(states)
 
 
 def _states(first: FirstPipelines, todo: list[KernelPipelines]) -> list[str]:
-    """Return of each kernel whether it is ``here``, in the store (``there``), ``claimed``, or none of these (empty)."""
+    """Take what the store has; returns of each kernel whether it is ``here``, ``refused``, ``claimed``, or else nothing."""
     if first.remote is None:
         return [""] * len(todo)
-    is_here = [first.is_here(one.key) for one in todo]
-    asked = [one.key for one, here in zip(todo, is_here, strict=True) if not here]
-    found = iter(first.remote.look(asked) if asked else ())
-    return ["here" if here else next(found) for here in is_here]
+    with first.remote.turn():
+        states = ["here" if one.has_code or first.is_here(one.key) else "" for one in todo]
+        asked = [number for number, state in enumerate(states) if not state]
+        if asked:
+            for number, state in zip(asked, first.remote.look([todo[number].key for number in asked]), strict=True):
+                states[number] = state
+        there = [number for number in asked if states[number] == "there"]
+        for number in there:  # before the first of them is waited for: then they come together
+            first.look_elsewhere(todo[number].key, todo[number].spirv)
+        for number in there:
+            states[number] = "here" if first.has_arrived(todo[number].key, todo[number].spirv) else "refused"
+    return states
 
 
 def _may_wait(first: FirstPipelines, one: KernelPipelines, claimed_since: dict[bytes, float]) -> bool:
@@ -158,12 +163,12 @@ def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: 
     """
     if one.has_code:
         return "known"
-    if state == "here":  # since compile asked for it, or by another process of this machine
-        return "taken" if first.remote is not None and first.remote.origin(one.key) else "known"
+    if state == "here":  # taken now, or when it was compiled, or by another process of this machine
+        return "taken" if first.was_taken(one.key) else "known"
+    if state == "refused":  # it is next time too, and what others compile does not take its place
+        return "compiled"
     if state == "claimed":
         return "" if waits else "compiled"
-    if state == "there":  # what is refused is refused next time too, and what others compile does not take its place
-        return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"
     if not first.may_compile(one.key, one.spirv) and waits:
         return ""
     # It may have come since the look: whoever had claimed it needs no claim any more.

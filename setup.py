@@ -141,8 +141,9 @@ def bundle_kompute(place: Path) -> None:
 
 
 def described() -> str:
-    """Return the README for an index, where its links into the source tree lead nowhere."""
-    return re.sub(r"\[([^\]]+)\]\((?!https?://)[^)]*\)", r"\1", Path("README.md").read_text("utf-8"))
+    """Return the README for an index, without its pictures and links into the source tree, which lead nowhere there."""
+    text = re.sub(r"!\[[^\]]*\]\((?!https?://)[^)]*\)\n*", "", Path("README.md").read_text("utf-8"))
+    return re.sub(r"\[([^\]]+)\]\((?!https?://)[^)]*\)", r"\1", text)
 
 
 LAYER = "vyre_driver.vulkan.layer._layer"

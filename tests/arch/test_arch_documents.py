@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from conftest import RunChild
 
 ONE_PAGE = 80  # lines
-MOST_WORDS = 40
+MOST_WORDS = 50
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -75,7 +75,7 @@ def test_the_architecture_is_one_page(root: Path) -> None:
     assert len((root / "docs" / "architecture.md").read_text("utf-8").splitlines()) <= ONE_PAGE
 
 
-def test_the_glossary_has_at_most_forty_words_in_order(root: Path) -> None:
+def test_the_glossary_has_at_most_fifty_words_in_order(root: Path) -> None:
     words = [row.split(" | ")[0].removeprefix("| ") for row in rows(root / "docs" / "glossary.md")]
     assert (len(words) <= MOST_WORDS, words) == (True, sorted(words, key=str.lower))
 

@@ -24,7 +24,7 @@ void main() {}
 def test_glsl_that_is_read_as_a_module_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.comp"
     path.write_text(text)
-    fix = "Fix: compile it with SpirvModule.from_glsl; for the command line, name the file .comp."
+    fix = "Fix: compile it with SpirvModule.from_glsl; for the command line, name the file otherwise than .spv."
     for name, read in (
         (str(path), lambda: SpirvModule.from_file(path)),
         ("<bytes>", lambda: SpirvModule.from_bytes(text.encode())),

@@ -142,7 +142,7 @@ def _checked_code(module: bytes, source: str) -> tuple[bytes, int]:
     if module[:4] not in _MAGICS and _GLSL.search(module[:_BEGINNING]):
         raise InvalidModule(
             f"{source} is not a valid SPIR-V module: it looks like GLSL source",
-            fix="compile it with SpirvModule.from_glsl; for the command line, name the file .comp",
+            fix="compile it with SpirvModule.from_glsl; for the command line, name the file otherwise than .spv",
             source=source,
         )
     if len(module) % 4:

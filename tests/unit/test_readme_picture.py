@@ -20,6 +20,6 @@ def test_the_picture_in_the_readme_is_drawn_from_its_results() -> None:
 
 def test_a_bar_stands_for_each_contender_that_was_measured() -> None:
     found = medians(RESULTS)
-    bars = re.findall(r'<rect class="(\w+)" x="290" y="\d+" width="([\d.]+)"', svg("GPU", found))
+    bars = re.findall(r'<rect class="(\w+)" x="290" y="\d\d+" width="([\d.]+)"', svg("GPU", found))
     assert [name for name, _ in bars] == [name for row in ROWS for name in ("ours", "torch", "kp") if name in found[row]]
     assert all(float(width) > 0 for _, width in bars)

@@ -99,7 +99,7 @@ SHORTER = {"tune": "--seconds 1 --allow-software", "demo": "--npy result.npy", "
 
 @pytest.mark.device
 def test_the_commands_of_the_quick_start_run_one_after_the_other(root: Path, tmp_path: Path, run_program: RunChild) -> None:
-    block = (root / "README.md").read_text("utf-8").partition("From the shell")[2].partition("\n\n")[2].partition("\n\n")[0]
+    block = (root / "README.md").read_text("utf-8").partition("-->\n\n")[2].partition("\n\n")[0]
     (tmp_path / "README.md").symlink_to(root / "README.md")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     lines = [line.strip() for line in block.splitlines()]

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress remote-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
+.PHONY: help setup demo docs test check-all quick stress remote-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -36,6 +36,9 @@ setup:  ## make .venv: system packages, kompute, the project and its tools (does
 demo:  ## run the demonstration; its pictures and report go to build/demo
 	@scripts/setup demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
+
+docs: setup  ## build the documentation in build/site (ARGS=--fresh reads every page anew); a warning or a broken link is an error
+	.venv/bin/python docs/site/build.py $(ARGS)
 
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)

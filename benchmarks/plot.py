@@ -1,70 +1,205 @@
-"""Draw what ``benchmarks.transfers --json`` printed: GB/s over bytes, as an SVG picture for each of write, read and call.
+"""Draw the figures of benchmarks/results beside those of other packages: ``python -m benchmarks.plot FOLDER`` writes an SVG each.
 
-``python -m benchmarks.plot RESULTS.json PICTURE.svg`` writes PICTURE-write.svg and so on.
+The documentation's page on performance shows them all (``make docs``). Each chart names the results that it is drawn from, and has no
+figure of another run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-_COLOURS = ("#3b7dd8", "#1b4f9c", "#2ca58d", "#e07a3f", "#b5542a", "#8e5ea2", "#555555")
-_LEFT, _TOP, _WIDTH, _HEIGHT = 60, 40, 760, 380
-_LARGEST_GBS = 60
+from benchmarks.charts import Line, dots, lines
 
-Lines = dict[str, list[tuple[int, float]]]  # by contender, bytes and GB/s
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULTS = Path(__file__).parent / "results"
+Medians = dict[str, dict[str, float]]  # what, contender: microseconds
 
 
-def lines_of(path: Path) -> dict[str, Lines]:
-    """Return the lines of each picture, by what was measured."""
-    found: dict[str, Lines] = defaultdict(lambda: defaultdict(list))
-    for row in json.loads(path.read_text("utf-8"))["rows"]:
-        what, _, size = row["what"].partition(", ")
-        byte_len = int(size.split()[0])
-        name = row["contender"].replace(f" {what}", "").split(f" {byte_len}")[0]
-        found[what][name].append((byte_len, byte_len / row["median_us"] / 1e3))
+class Chart(NamedTuple):
+    """A chart: its file's name, the results that it shows, what it says, and how it is drawn."""
+
+    name: str
+    results: str
+    about: str
+    draw: Callable[[Medians], str]
+
+    def svg(self) -> str:
+        """Return the picture."""
+        return self.draw(medians(self.results))
+
+
+def medians(results: str) -> Medians:
+    """Return the medians of a file of results."""
+    found: Medians = {}
+    for row in json.loads((RESULTS / f"{results}.json").read_text("utf-8"))["rows"]:
+        found.setdefault(row["what"], {})[row["contender"]] = row["median_us"]
     return found
 
 
-def svg(title: str, lines: Lines) -> str:
-    """Return a picture: bytes by powers of two, GB/s from 0 on."""
-    sizes = sorted({byte_len for points in lines.values() for byte_len, _ in points})
-    low, high = math.log2(sizes[0]), math.log2(sizes[-1])
+def chosen(found: Medians, whats: dict[str, str], contenders: dict[str, str], *, scale: float = 1.0) -> Medians:
+    """Return the rows and contenders that a chart shows, by the names that it gives them."""
+    return {
+        shown: {contenders[name]: value / scale for name, value in found[what].items() if name in contenders}
+        for what, shown in whats.items()
+    }
 
-    def place(byte_len: int, rate: float) -> str:
-        x = _LEFT + _WIDTH * (math.log2(byte_len) - low) / (high - low)
-        return f"{x:.1f},{_TOP + _HEIGHT * (1 - rate / _LARGEST_GBS):.1f}"
 
-    size = f'width="{_LEFT + _WIDTH + 220}" height="{_TOP + _HEIGHT + 50}"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">']
-    parts.append(f'<rect width="100%" height="100%" fill="white"/><text x="{_LEFT}" y="22" font-size="15">{title}, GB/s</text>')
-    for rate in range(0, _LARGEST_GBS + 1, 10):
-        y = place(sizes[0], rate).partition(",")[2]
-        parts.append(
-            f'<path d="M{_LEFT},{y} h{_WIDTH}" stroke="#ddd"/><text x="{_LEFT - 26}" y="{float(y) + 4:.0f}">{rate}</text>'
-        )
-    for power in range(math.ceil(low), math.floor(high) + 1, 4):
-        x, label = place(1 << power, 0).partition(",")[0], "KMG"[power // 10 - 1] + "iB"
-        parts.append(f'<text x="{x}" y="{_TOP + _HEIGHT + 20}" text-anchor="middle">{1 << power % 10} {label}</text>')
-    for number, (name, points) in enumerate(sorted(lines.items())):
-        colour = _COLOURS[number % len(_COLOURS)]
-        path = " ".join(place(byte_len, min(rate, _LARGEST_GBS)) for byte_len, rate in sorted(points))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="{_LEFT + _WIDTH + 12}" y="{_TOP + 20 * number + 10}" fill="{colour}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+def _dispatch(found: Medians) -> str:
+    whats = {
+        "resident dispatch": "dispatch, buffers resident",
+        "256 B up, dispatch, 256 B down": "256 B up, dispatch, 256 B down",
+        "100 dependent, each": "one of 100 dependent dispatches",
+        "buffers seen before bound, run": "bind known buffers, run",
+        "new buffers bound, first run": "bind new buffers, run",
+        "alloc, bind, run, read, free": "allocate, bind, run, read, free",
+        "buffer create and free, 256 B": "make and free a buffer of 256 B",
+    }
+    contenders = {"ours": "vyre_driver", "ours from C": "vyre_driver from C", "torch": "PyTorch", "kp": "kompute alone"}
+    return dots("What a dispatch takes", "us", chosen(found, whats, {**contenders, "bare C": "bare Vulkan in C"}))
+
+
+def _calls(found: Medians) -> str:
+    peers = {"torch": "PyTorch", "triton": "Triton", "CuPy RawKernel": "CuPy", "CuPy jit": "CuPy jit"}
+    rows = {
+        "numpy arrays in and out": {"vyre_driver": found["numpy call"]["kernel"], **_renamed(found["host arrays"], peers)},
+        "arrays on the device, with the wait": {
+            "vyre_driver": found["buffer call"]["kernel"],
+            **_renamed(found["launch and wait"], peers),
+        },
+    }
+    return dots("A call of a Python kernel: saxpy of 64 elements", "us", rows)
+
+
+def _renamed(row: dict[str, float], names: dict[str, str]) -> dict[str, float]:
+    return {shown: row[name] for name, shown in names.items() if name in row}
+
+
+def _compiling(found: Medians) -> str:
+    off, on = found["driver's cache off"], found["driver's cache on"]
+    rows = {
+        "the first process": {"kompute alone": off["kp, first"], "vyre_driver": off["ours, first"]},
+        "every later process": {"kompute alone": off["kp, again"], "vyre_driver": off["ours, again"]},
+        "later, with NVIDIA's own cache": {"kompute alone": on["kp, again"], "vyre_driver": on["ours, again"]},
+    }
+    seconds = {what: {name: value / 1e6 for name, value in row.items()} for what, row in rows.items()}
+    return dots("A shader that takes long to compile", "s until it has run", seconds)
+
+
+def _gallery(found: Medians, *, suffix: str, title: str) -> str:
+    names = {"device": "vyre_driver", "cupy": "CuPy", "triton": "Triton", "numba": "numba", "numpy": "numpy"}
+    contenders = {f"{name}{suffix}" if name not in {"numba", "numpy"} else name: shown for name, shown in names.items()}
+    if suffix:
+        del contenders["numba"], contenders["numpy"]
+    whats = {what: what.replace("_", " ") for what in sorted(found) if f"device{suffix}" in found[what]}
+    return dots(title, "ms", chosen(found, whats, contenders, scale=1000))
+
+
+def _streaming(found: Medians) -> str:
+    whats = {
+        "saxpy 268435456": "saxpy, 2^28 elements",
+        "reduce_sum 268435456": "sum, 2^28",
+        "inclusive_scan 268435456": "running sums, 2^28",
+        "histogram 268435456x256": "histogram of 256 bins, 2^28",
+        "transpose 16384x16384": "transpose, 16,384 squared",
+        "softmax 32768x4096": "softmax, 32,768 x 4,096",
+    }
+    contenders = {"tuned": "vyre_driver", "torch": "PyTorch"}
+    return dots("Included kernels that stream through memory", "ms", chosen(found, whats, contenders, scale=1000))
+
+
+def _products(found: Medians, *, prefix: str, title: str) -> str:
+    sizes = (1024, 2048, 4096, 8192)
+    rows = {size: found[f"{prefix}{size}x{size}x{size}"] for size in sizes}
+    given = [
+        Line(shown, [(size, 2 * size**3 / row[name] / 1e6) for size, row in rows.items()])
+        for name, shown in (("untuned", "vyre_driver"), ("torch", "PyTorch"))
+    ]
+    return lines(title, "TFLOP/s", given, {float(size): f"{size:,}" for size in sizes})
+
+
+def _transfers(found: Medians, *, way: str, title: str) -> str:
+    shown = {"ours, out=" if way != "write" else "ours": "vyre_driver", "ours, pinned": "vyre_driver, pinned"}
+    shown |= {f"torch: {way} pageable": "PyTorch", f"torch: {way} pinned": "PyTorch, pinned"}
+    points: dict[str, list[tuple[float, float]]] = {name: [] for name in shown.values()}
+    for what, row in found.items():
+        if what.startswith(f"{way}, "):
+            byte_len = int(what.split()[1])
+            for name, value in row.items():
+                contender = next((label for start, label in shown.items() if name == start or name.startswith(f"{start} {byte_len}")), None)
+                if contender is not None:
+                    points[contender].append((byte_len, byte_len / value / 1e3))
+    labels = {2.0**12: "4 KiB", 2.0**16: "64 KiB", 2.0**20: "1 MiB", 2.0**24: "16 MiB", 2.0**30: "1 GiB"}
+    return lines(title, "GB/s", [Line(name, found) for name, found in points.items()], labels)
+
+
+CHARTS = (
+    Chart(
+        "dispatch",
+        "2026-11-24-h200-dispatch-busy",
+        "One dispatch of 64 elements and what belongs to it. kompute alone is the same library without the layer below it.",
+        _dispatch,
+    ),
+    Chart("calls", "2026-11-23-h200-lang", "A kernel that does next to nothing, so that the call itself is seen.", _calls),
+    Chart(
+        "compiling",
+        "2026-11-21-h200-pipeline",
+        "A shader that NVIDIA's compiler works on for 9 seconds, in one process after the other.",
+        _compiling,
+    ),
+    Chart(
+        "gallery",
+        "2026-11-23-h200-gallery",
+        "The programs of the gallery, from arrays of numpy to arrays of numpy. numba runs on the host's 16 cores, as numpy does on one. "
+        "Triton is there where a program was written for it.",
+        lambda found: _gallery(found, suffix="", title="The gallery, host to host"),
+    ),
+    Chart(
+        "gallery-resident",
+        "2026-11-23-h200-gallery",
+        "The same programs with inputs and results left on the device, where a program can be written so.",
+        lambda found: _gallery(found, suffix=", resident", title="The gallery, arrays resident"),
+    ),
+    Chart("streaming", "2026-11-21-h200-kernels", "Device time of the included kernels, tuned.", _streaming),
+    Chart(
+        "float32",
+        "2026-11-24-h200-float32",
+        "Products of square float32 matrices, without tuning; PyTorch's is cuBLAS.",
+        lambda found: _products(found, prefix="", title="float32 matrix products"),
+    ),
+    Chart(
+        "tensor-cores",
+        "2026-11-24-h200-tensor-cores",
+        "Products of square float16 matrices on tensor cores, without tuning. Why Vulkan's get less than half of cuBLAS's speed is told in "
+        "[tensor-cores.md](../tensor-cores.md#what-limits-them).",
+        lambda found: _products(found, prefix="float16, 1x", title="float16 matrix products"),
+    ),
+    Chart(
+        "write",
+        "2026-11-24-h200-transfers-by-movers",
+        "Arrays of the host written to a buffer of the device.",
+        lambda found: _transfers(found, way="write", title="Host to device"),
+    ),
+    Chart(
+        "read",
+        "2026-11-24-h200-transfers-by-movers",
+        "A buffer read into an array of the host that is there already.",
+        lambda found: _transfers(found, way="read", title="Device to host"),
+    ),
+)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("results", type=Path)
-    options.add_argument("picture", type=Path)
-    given = options.parse_args()
-    for what, lines in lines_of(given.results).items():
-        if not what.startswith("bare"):
-            given.picture.with_stem(f"{given.picture.stem}-{what}").write_text(svg(what, lines), encoding="utf-8")
+    options.add_argument("folder", type=Path)
+    folder = options.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for chart in CHARTS:
+        (folder / f"{chart.name}.svg").write_text(chart.svg(), "utf-8")
 
 
 if __name__ == "__main__":

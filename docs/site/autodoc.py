@@ -1,0 +1,62 @@
+"""What is made of docstrings and signatures before Sphinx reads them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING
+
+from reference import MADE_BY_OTHERS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# What a docstring names in the checkout becomes a link to its page, and what it names of the package without a page is code.
+_DOCUMENT = re.compile(r"docs/([a-z0-9-]+)\.md")
+_ROLE = re.compile(r":(mod|data|func|class|meth|attr|exc|obj):`([^`]*)`")
+_ALIAS = re.compile(r"Alias for field number \d+")
+_PREFIX = re.compile(r"(?<![`\w])([A-Z]\w*_)(?![`\w])")  # to reStructuredText a word with _ at its end is a link
+SPECIAL = {"__call__", "__getitem__", "__setitem__", "__array__", "__dlpack__", "__await__", "__len__"}
+
+
+def connect(app: Sphinx) -> None:
+    """Add the hooks."""
+    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-signature", _signature)
+    app.connect("autodoc-skip-member", _skip)
+
+
+def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:  # noqa: ARG001, PLR0913 -- Sphinx's
+    text = "\n".join(lines)
+    if _ALIAS.fullmatch(text.strip()):
+        text = ""
+    text = _ROLE.sub(lambda found: f"``{found[2].lstrip('~!').rpartition('.')[2]}``", text)
+    text = _PREFIX.sub(r"``\1``", text)
+    text = _DOCUMENT.sub(lambda found: f":doc:`/{found[1]}`", text)
+    lines[:] = text.split("\n")
+
+
+def _signature(  # noqa: PLR0913 -- Sphinx's
+    app: Sphinx,  # noqa: ARG001
+    what: str,
+    name: str,
+    obj: object,
+    options: object,  # noqa: ARG001
+    signature: str | None,
+    result: str | None,
+) -> tuple[str | None, str | None] | None:
+    """Leave out the constructor of what only calls make, and of errors; say what a driver is really opened with."""
+    short = name.rpartition(".")[2]
+    if what == "class" and (short in MADE_BY_OTHERS or (isinstance(obj, type) and getattr(obj, "_is_protocol", False))):
+        return "", None
+    if what == "class" and short == "Driver":
+        given = inspect.signature(obj.__init__)  # type: ignore[misc]
+        return str(given.replace(parameters=list(given.parameters.values())[1:], return_annotation=given.empty)), None
+    return signature, result
+
+
+def _skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:  # noqa: ARG001, FBT001, PLR0913 -- Sphinx's
+    """Show the special methods that have a meaning of their own; leave out what has no sentence and is no field."""
+    if name in SPECIAL:
+        return not (getattr(obj, "__doc__", None) and inspect.isroutine(obj))
+    return None

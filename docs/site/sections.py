@@ -1,0 +1,52 @@
+"""The sections of the site and their pages, in the order of its navigation; a test holds that no document is left out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Pages under one caption, by their names in docs/ without ``.md``."""
+
+    caption: str
+    pages: tuple[str, ...]
+
+
+def _group(caption: str, pages: str) -> Group:
+    return Group(caption, tuple(pages.split()))
+
+
+GUIDE = (
+    _group("Start", "guide/install guide/first-kernel guide/glsl-and-spirv guide/grids guide/coming-from"),
+    _group("Arrays and work", "guide/buffers-and-futures guide/big-data"),
+    _group("Speed", "guide/tuning guide/caching"),
+    _group("More devices", "guide/several-gpus guide/fleet"),
+    _group("Finding faults", "guide/debugging"),
+    _group("Extending", "guide/embedding guide/backends"),
+)
+
+REFERENCE = (
+    _group("Language", "lang-reference validation-rules"),
+    _group("Command line and settings", "command-line settings"),
+    _group("Errors", "errors"),
+    _group("Files and promises", "cache-format autotune-format compatibility"),
+)
+
+EXPLANATION = (
+    _group("Kernels in Python", "lang kernel-debugging"),
+    _group("Arrays and calls", "arrays binding futures transfers streams cuda interrupts"),
+    _group("Shaders and programs", "spirv ir lowering strict upstream-differences"),
+    _group("Included kernels and tuning", "kernels tensor-cores tuning"),
+    _group("Devices and backends", "devices backends isolated kompute"),
+    _group("Several machines", "distributed fleet"),
+    _group("Installing and operating", "install doctor observability keys embedding migration"),
+    _group("How it is built and tested", "architecture conformance validation vendors foreign-modules dependencies"),
+)
+
+# In the navigation by themselves, or below the plots.
+ALONE = ("glossary", "performance")
+
+
+def pages() -> list[str]:
+    """Return the names of all pages that the navigation has."""
+    return [page for section in (GUIDE, REFERENCE, EXPLANATION) for group in section for page in group.pages] + list(ALONE)

@@ -38,7 +38,7 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
 docs: setup  ## build the documentation in build/site (ARGS=--fresh reads every page anew); a warning or a broken link is an error
-	.venv/bin/python docs/site/build.py $(ARGS)
+	.venv/bin/python docs/site/build_site.py $(ARGS)
 
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)

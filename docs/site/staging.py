@@ -75,7 +75,7 @@ def stage(root: Path, target: Path) -> None:
     for path in documents(root):
         place, text = place_of(path), (root / path).read_text("utf-8")
         made.document(path, place, text + _added(place, root))
-    made.document("docs/site/index.md", "index.md", (root / "docs/site/index.md").read_text("utf-8") + toctree(_TOP))
+    made.write("index.md", (root / "docs/site/index.md").read_text("utf-8") + toctree(_TOP))
     made.write("reference/index.md", _reference_index())
     for page in reference.PAGES:
         made.write(f"reference/{page.name}.md", reference.text_of(page))
@@ -115,7 +115,7 @@ def _reference_index() -> str:
         pages = [*group.pages, *(["reference/commands"] if "command-line" in group.pages else [])]
         groups.append(toctree(pages, caption=group.caption, hidden=False))
     head = "# Reference\n\nEvery public name, with what it takes, returns and raises; settings, commands, error codes and files.\n"
-    return "\n".join([head, "| page | names |", "|---|---|", *rows, "", *groups, api])
+    return "\n".join([head, "| page | names |", "|---|---|", *rows, api, *groups])
 
 
 def _first_code(page: reference.Page) -> str:

@@ -144,6 +144,8 @@ def _verb_module(name: str) -> ModuleType:  # noqa: C901, PLR0912 -- a case a ve
             from vyre_driver.cli import devices as verb
         case "doctor":
             from vyre_driver.cli import doctor as verb
+        case "explain":
+            from vyre_driver.cli import explain as verb
         case "kernel":
             from vyre_driver.cli import kernel as verb
         case "metrics":

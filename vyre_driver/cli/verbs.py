@@ -22,6 +22,11 @@ VERBS = {
         "changed.",
         ("doctor", "doctor --strict --json"),
     ),
+    "explain": Verb(
+        "say what an error's code means and what to do",
+        "Print the page of an error: what happened, an example of its message, common\ncauses, and what to do. Without a code, list all errors.",
+        ("explain 2104", "explain LimitExceeded --json", "explain"),
+    ),
     "devices": Verb(
         "list the Vulkan devices",
         "List the Vulkan devices, the one that would be taken first. None is opened.",

@@ -1,0 +1,77 @@
+"""README, guide and documents: their code runs, block by block, and prints what stands below it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import documents
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import RunChild
+
+pytestmark = pytest.mark.device
+
+ROOT = Path(__file__).parents[2]
+PAGES = {str(one.relative_to(ROOT)): documents.blocks(one.read_text("utf-8")) for one in documents.documents(ROOT)}
+ERROR_PAGES = {one.stem: documents.blocks(one.read_text("utf-8")) for one in sorted((ROOT / "vyre_driver/cli/error_pages").glob("*.md"))}
+RUN = [name for name, blocks in PAGES.items() if any(one.is_run for one in blocks)]
+CHILD = Path(documents.__file__).with_name("document_child.py")
+SAME = doctest.OutputChecker()
+
+
+def ran(pages: dict[str, list[documents.Block]]) -> str:
+    """The pages as the child takes them: the blocks that are run."""
+    chosen = {name: [{"language": one.language, "code": one.code} for one in blocks if one.is_run] for name, blocks in pages.items()}
+    return json.dumps(chosen)
+
+
+def run_pages(run_python: RunChild, folder: Path, pages: dict[str, list[documents.Block]]) -> dict[str, list[str]]:
+    given = folder / "pages.json"
+    given.write_text(ran(pages), "utf-8")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = run_python(str(CHILD), str(given), env={"PATH": path}, hangs_after_s=110)
+    assert done.status == 0, done.stderr
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+def differences(blocks: list[documents.Block], printed: list[str]) -> list[str]:
+    """What differs from what a page shows, each with its line; a console without output below it may print anything."""
+    wanted = [one for one in blocks if one.is_run]
+    found = []
+    for block, given in zip(wanted, printed, strict=False):
+        got = given.replace("exit status 2\n", "") if "vyre-driver: error" in block.shown else given
+        shown = f"{block.shown.rstrip()}\n" if block.shown else ""
+        clean = "\n".join(line.rstrip() for line in got.rstrip().split("\n")) + "\n" if got.strip() else ""
+        unseen = block.language == "console" and not shown and "exit status" not in got
+        if not unseen and not SAME.check_output(shown, clean, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
+            found.append(f"line {block.line} shows\n{shown}and prints\n{clean}")
+    if len(printed) < len(wanted) and not found:
+        found.append(f"line {wanted[len(printed) - 1].line} is the last that ran")
+    return found
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_blocks_of_a_document_print_what_it_shows(run_python: RunChild, tmp_path: Path, name: str) -> None:
+    printed = run_pages(run_python, tmp_path, {name: PAGES[name]})[name]
+    assert differences(PAGES[name], printed) == []
+
+
+def test_the_example_of_each_error_raises_what_its_page_shows(run_python: RunChild, tmp_path: Path) -> None:
+    pages = {name: blocks for name, blocks in ERROR_PAGES.items() if any(one.is_run for one in blocks)}
+    printed = run_pages(run_python, tmp_path, pages)
+    assert {name: found for name, blocks in pages.items() if (found := differences(blocks, printed[name]))} == {}
+    assert len(pages) > 30
+
+
+def test_each_block_that_is_not_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = {f"{name}:{one.line}": one.why_not for name, blocks in PAGES.items() for one in blocks if one.why_not}
+    with capsys.disabled():
+        print(f" {len(left_out)} blocks are not run", end="")
+    assert [place for place, why in left_out.items() if len(why) < 8] == []

@@ -1,0 +1,111 @@
+"""Code of Markdown documents: its blocks, what each shows that it prints, and which are not run and why.
+
+A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...`` there
+stands for any text. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that
+runs before it and is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_FENCE = re.compile(r"^```(\w*)\s*$")
+_NOT_RUN = re.compile(r"<!-- not run: (.*?) -->\s*\Z", re.DOTALL)
+_FIRST = re.compile(r"<!-- first:\n(.*?)-->\s*\Z", re.DOTALL)
+_PROGRAM = "vyre-driver"
+RUN = {"python", "console"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code; ``shown`` is what stands below it, ``why_not`` the reason if it is not run."""
+
+    language: str
+    code: str
+    line: int
+    shown: str = ""
+    why_not: str = ""
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console, without their prompts; what continues one is on its lines."""
+        return [line.removeprefix("$ ") for line in self.code.splitlines() if line.startswith("$ ")]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is run: Python always, a console if nothing but this package's program is called."""
+        ours = self.language == "python" or all(one.startswith(_PROGRAM) for one in self.commands)
+        return self.language in RUN and not self.why_not and ours
+
+    @property
+    def fails(self) -> bool:
+        """Whether it ends with the error that is shown."""
+        return self.shown.startswith(("vyre_driver.errors.", "Traceback"))
+
+
+def documents(root: Path) -> list[Path]:
+    """Return README and all documents in docs/, decisions left out, which are minutes."""
+    found = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [one for one in found if not {"decisions", "site"} & set(one.relative_to(root).parts)]
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the blocks of a document in order; those that are shown by others are parts of these."""
+    found: list[Block] = []
+    before = ""  # the text between the last block and this one
+    for kind, content, line in _pieces(text):
+        if kind == "prose":
+            before = content
+            continue
+        is_output = kind in {"text", "indented"} and not before.strip() and found and found[-1].language in RUN and not found[-1].shown
+        if is_output:
+            found[-1] = Block(**{**vars(found[-1]), "shown": content})
+        elif kind == "indented":
+            if all(one.startswith(f"{_PROGRAM} ") for one in content.splitlines()):
+                prompts = "".join(f"$ {one.partition('  #')[0].rstrip()}\n" for one in content.splitlines())
+                found.append(Block("console", prompts, line, why_not=_reason(before)))
+        else:
+            first = _FIRST.search(before)
+            found.append(Block(kind or "none", (first[1] if first else "") + content, line, why_not=_reason(before)))
+        before = ""
+    return found
+
+
+def _reason(before: str) -> str:
+    found = _NOT_RUN.search(before)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield prose, fenced blocks by their language, and indented blocks, each with the number of its first line."""
+    lines = text.splitlines(keepends=True)
+    at, prose = 0, ""
+    while at < len(lines):
+        fence = _FENCE.match(lines[at])
+        indented = lines[at].startswith("    ") and not prose.rsplit("\n\n", 1)[-1].strip() and not _in_list(prose)
+        if not fence and not indented:
+            prose += lines[at]
+            at += 1
+            continue
+        yield "prose", prose, at
+        prose, start = "", at
+        if fence:
+            end = next(place for place in range(at + 1, len(lines)) if lines[place].startswith("```"))
+            yield fence[1], "".join(lines[at + 1 : end]), start + 1
+            at = end + 1
+        else:
+            while at < len(lines) and (lines[at].startswith("    ") or not lines[at].strip()):
+                at += 1
+            yield "indented", "".join(line[4:] or "\n" for line in lines[start:at]).rstrip("\n") + "\n", start + 1
+
+
+def _in_list(prose: str) -> bool:
+    """Whether indented text continues an item of a list."""
+    paragraphs = [one for one in prose.split("\n\n") if one.strip()]
+    return bool(paragraphs) and re.match(r"\s*([-*]|\d+\.) ", paragraphs[-1].lstrip("\n")) is not None

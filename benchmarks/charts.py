@@ -1,4 +1,4 @@
-"""Charts as SVG, readable on light and dark pages: dots in rows, and lines; nothing but text is made, so that a diff shows what changed.
+"""Charts as SVG, readable on light and on dark pages: dots in rows, and lines.
 
 Ink takes the colours of the reader's system; a page that puts the chart into its own text overrides it by the class ``ink``.
 """
@@ -53,18 +53,21 @@ def dots(title: str, unit: str, rows: Mapping[str, Mapping[str, float]]) -> str:
     def x_of(value: float) -> float:
         return _LABELS + _WIDTH * (math.log10(value) - low) / (high - low)
 
-    parts = [*_head(title, f"{unit}; less is better, each line is a factor of ten", _LABELS + _WIDTH + 30, height), *_legend(contenders)]
-    for power in range(low, high + 1):
-        x = x_of(10.0**power)
-        parts.append(f'<path class="grid" d="M{x:.1f},{_TOP} V{bottom}"/>')
-        parts.append(f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{10.0**power:g}</text>')
+    parts = [*_head(title, f"{unit}; less is better, logarithmic", _LABELS + _WIDTH + 30, height), *_legend(contenders)]
+    between = (1, 2, 5) if high - low <= 2 else (1,)  # few powers of ten are too few places to read a dot by
+    for value in [10.0**power * step for power in range(low, high) for step in between] + [10.0**high]:
+        parts.append(f'<path class="grid" d="M{x_of(value):.1f},{_TOP} V{bottom}"/>')
+        label = f"{value:,.0f}" if value >= 1 else f"{value:g}"
+        parts.append(f'<text class="soft" x="{x_of(value):.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
     for number, (what, row) in enumerate(rows.items()):
         y = _TOP + _ROW * (number + 0.5)
         parts.append(f'<path class="row" d="M{_LABELS},{y} h{_WIDTH}"/>')
         parts.append(f'<text class="ink" x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(what)}</text>')
         for contender in reversed([one for one in contenders if one in row]):  # the first lies on top
             note = f"<title>{escape(contender)}, {escape(what)}: {row[contender]:.4g} {escape(unit)}</title>"
-            parts.append(f'<circle cx="{x_of(row[contender]):.1f}" cy="{y}" r="{_RADIUS}" fill="{COLOURS[contender]}">{note}</circle>')
+            parts.append(
+                f'<circle cx="{x_of(row[contender]):.1f}" cy="{y}" r="{_RADIUS}" fill="{COLOURS[contender]}">{note}</circle>'
+            )
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -87,7 +90,8 @@ def lines(title: str, unit: str, given: Sequence[Line], labels: Mapping[float, s
         parts.append(f'<text class="soft" x="{left - 8}" y="{float(y) + 4:.1f}" text-anchor="end">{number * step:g}</text>')
     for x, label in labels.items():
         parts.append(
-            f'<text class="soft" x="{place(x, 0).partition(",")[0]}" y="{_TOP + height + 20}" text-anchor="middle">{escape(label)}</text>'
+            f'<text class="soft" x="{place(x, 0).partition(",")[0]}" y="{_TOP + height + 20}" text-anchor="middle">'
+            f"{escape(label)}</text>"
         )
     for line in given:
         path = " ".join(place(x, y) for x, y in sorted(line.points))
@@ -96,9 +100,9 @@ def lines(title: str, unit: str, given: Sequence[Line], labels: Mapping[float, s
 
 
 def _head(title: str, below: str, width: int, height: int) -> list[str]:
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" font-size="13"'
     return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" {size} role="img" font-family="system-ui, sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" {size} role="img" font-family="system-ui, sans-serif">',
         f"{_STYLE}<title>{escape(title)}</title>",
         f'<text class="ink" x="8" y="20" font-size="16" font-weight="600">{escape(title)}</text>',
         f'<text class="soft" x="{width - 8}" y="20" text-anchor="end">{escape(below)}</text>',

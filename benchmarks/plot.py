@@ -1,7 +1,7 @@
-"""Draw the figures of benchmarks/results beside those of other packages: ``python -m benchmarks.plot FOLDER`` writes an SVG each.
+"""Draw benchmarks/results beside the figures of other packages: ``python -m benchmarks.plot FOLDER`` writes an SVG each.
 
-The documentation's page on performance shows them all (``make docs``). Each chart names the results that it is drawn from, and has no
-figure of another run.
+The documentation's page on performance shows them all (``make docs``). Each chart names the results that it is drawn from,
+and has no figure of another run.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _transfers(found: Medians, *, way: str, title: str) -> str:
         if what.startswith(f"{way}, "):
             byte_len = int(what.split()[1])
             for name, value in row.items():
-                contender = next((label for start, label in shown.items() if name == start or name.startswith(f"{start} {byte_len}")), None)
+                contender = next(
+                    (label for start, label in shown.items() if name == start or name.startswith(f"{start} {byte_len}")), None
+                )
                 if contender is not None:
                     points[contender].append((byte_len, byte_len / value / 1e3))
     labels = {2.0**12: "4 KiB", 2.0**16: "64 KiB", 2.0**20: "1 MiB", 2.0**24: "16 MiB", 2.0**30: "1 GiB"}
@@ -154,7 +156,7 @@ CHARTS = (
     Chart(
         "gallery",
         "2026-11-23-h200-gallery",
-        "The programs of the gallery, from arrays of numpy to arrays of numpy. numba runs on the host's 16 cores, as numpy does on one. "
+        "The programs of the gallery, from arrays of numpy to arrays of numpy. numba runs on the host's 16 cores, numpy on 1. "
         "Triton is there where a program was written for it.",
         lambda found: _gallery(found, suffix="", title="The gallery, host to host"),
     ),
@@ -174,7 +176,7 @@ CHARTS = (
     Chart(
         "tensor-cores",
         "2026-11-24-h200-tensor-cores",
-        "Products of square float16 matrices on tensor cores, without tuning. Why Vulkan's get less than half of cuBLAS's speed is told in "
+        "Products of square float16 matrices on tensor cores, without tuning. Why they have less than half of cuBLAS's speed: "
         "[tensor-cores.md](../tensor-cores.md#what-limits-them).",
         lambda found: _products(found, prefix="float16, 1x", title="float16 matrix products"),
     ),

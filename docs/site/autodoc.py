@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from reference import MADE_BY_OTHERS
+from sphinx.util.inspect import stringify_signature
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -21,13 +22,14 @@ SPECIAL = {"__call__", "__getitem__", "__setitem__", "__array__", "__dlpack__", 
 
 def connect(app: Sphinx) -> None:
     """Add the hooks."""
-    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon reads the sections
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-skip-member", _skip)
 
 
 def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:  # noqa: ARG001, PLR0913 -- Sphinx's
-    text = "\n".join(lines)
+    is_object = callable(obj) and not inspect.isroutine(obj) and not isinstance(obj, type)
+    text = inspect.getdoc(type(obj).__call__) or "" if what == "function" and is_object else "\n".join(lines)
     if _ALIAS.fullmatch(text.strip()):
         text = ""
     text = _ROLE.sub(lambda found: f"``{found[2].lstrip('~!').rpartition('.')[2]}``", text)
@@ -51,7 +53,9 @@ def _signature(  # noqa: PLR0913 -- Sphinx's
         return "", None
     if what == "class" and short == "Driver":
         given = inspect.signature(obj.__init__)  # type: ignore[misc]
-        return str(given.replace(parameters=list(given.parameters.values())[1:], return_annotation=given.empty)), None
+        return stringify_signature(
+            given.replace(parameters=list(given.parameters.values())[1:], return_annotation=given.empty)
+        ), None
     return signature, result
 
 

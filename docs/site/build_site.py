@@ -42,9 +42,29 @@ def main() -> int:
     from staging import stage
 
     stage(ROOT, SOURCE)
-    sphinx = [sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
+    sphinx = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--builder",
+        "html",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--jobs",
+        "2",
+    ]
     fresh = ["--fresh-env", "--write-all"] if given.fresh else []
-    command = [*sphinx, *fresh, "--conf-dir", ROOT / "docs" / "site", "--doctree-dir", ROOT / "build" / "site-doctrees", SOURCE, OUT]
+    command = [
+        *sphinx,
+        *fresh,
+        "--conf-dir",
+        ROOT / "docs" / "site",
+        "--doctree-dir",
+        ROOT / "build" / "site-doctrees",
+        SOURCE,
+        OUT,
+    ]
     status = subprocess.run(command, check=False, cwd=ROOT).returncode
     broken = broken_links(OUT)
     for one in broken:

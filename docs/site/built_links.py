@@ -40,7 +40,9 @@ def broken_links(site: Path) -> list[str]:
     found = []
     for name, page in sorted(pages.items()):
         found += [f"{name}: fetches {one}" for one in sorted(page.foreign)]
-        found += [f"{name}: leads to {one}, which is not there" for one in sorted(page.links) if not _leads(site, name, one, pages)]
+        found += [
+            f"{name}: leads to {one}, which is not there" for one in sorted(page.links) if not _leads(site, name, one, pages)
+        ]
     return found
 
 

@@ -56,7 +56,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -1,6 +1,7 @@
-"""Run every program of the gallery and keep its picture and what it printed, in docs/gallery: ``python docs/site/draw_gallery.py``.
+"""Run every program of the gallery, and keep its picture and what it printed in docs/gallery.
 
-Run it after a program has changed. The site's pages show what lies there, so that building them needs no device.
+Run it (``python docs/site/draw_gallery.py``) after a program has changed. The site's pages show what lies there, so that
+building them needs no device.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "gallery"
 PROGRAMS = [one for one in sorted((ROOT / "examples" / "gallery").glob("*.py")) if one.stem not in {"checked", "picture"}]
 _SIDE = 320  # pixels
-_TOLD = re.compile(r"(?P<what>.*): equal to numpy\. (?P<device>.*) (?P<ms>[\d.]+) ms \(first (?P<first_ms>[\d.]+)\), numpy (?P<numpy_ms>[\d.]+) ms")
+_TOLD = re.compile(
+    r"(?P<what>.*): equal to numpy\. (?P<device>.*) (?P<ms>[\d.]+) ms \(first (?P<first_ms>[\d.]+)\), "
+    r"numpy (?P<numpy_ms>[\d.]+) ms"
+)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The pages of the gallery: the programs of examples/ with their pictures and times, and the notebooks with what they printed."""
+"""The pages of the gallery: the programs of examples/ with their pictures and times, and notebooks with their output."""
 
 from __future__ import annotations
 
@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 
 _RESULTS = "2026-11-23-h200-gallery"
 _COLUMNS = {"device": "vyre_driver", "cupy": "CuPy", "triton": "Triton", "numba": "numba, 16 cores", "numpy": "numpy"}
+_TITLES = {
+    "black_scholes": "Black-Scholes",
+    "components": "Connected components",
+    "conv2d": "Convolution",
+    "heat": "Heat equation",
+    "kmeans": "k-means",
+    "life": "Game of life",
+    "mandelbrot": "Mandelbrot set",
+    "matmul": "Matrix product",
+    "monte_carlo": "Monte Carlo",
+    "nbody": "N bodies",
+    "out_of_core": "Out of core, on Dask",
+    "particle_grid": "Particles in a grid",
+    "scan": "Running sums",
+    "sha256": "SHA-256",
+    "sobel": "Sobel filter",
+    "spmv": "Sparse matrix",
+    "transformer": "A transformer's block",
+}
 SHARED = {"checked", "picture"}
 
 
@@ -42,7 +61,7 @@ def _read(path: Path) -> Program:
     text = path.read_text("utf-8")
     tree = ast.parse(text)
     end = tree.body[0].end_lineno or 0
-    title = path.stem.replace("_", " ").capitalize().replace("Sha256", "SHA-256").replace("Nbody", "N-body")
+    title = _TITLES.get(path.stem) or path.stem.replace("_", " ").capitalize()
     code = "\n".join(text.split("\n")[end:]).strip("\n")
     return Program(path, title, ast.get_docstring(tree) or "", code)
 
@@ -67,9 +86,9 @@ def stage(made: Stage) -> None:
     titles = [(path.stem, _title(book)) for path, book in books]
     parts = [
         "# Gallery\n",
-        "Programs of one screen each, as Python kernels. Each has the same in numpy below it and compares the two; the pictures are what "
-        "they wrote. They are files of [examples](../../examples): run one as `python examples/gallery/mandelbrot.py`.\n".replace(
-            "[examples](../../examples)", "`examples/`"
+        (
+            "Programs of one screen each, as Python kernels. Each has the same in numpy below it and compares the two; the "
+            "pictures are what they draw. Run one as `python examples/gallery/mandelbrot.py`.\n"
         ),
         "{.gallery}",
         *(_card(one, one.path.stem in pictures) for one in found),
@@ -91,7 +110,7 @@ def _card(one: Program, has_picture: bool) -> str:  # noqa: FBT001 -- one of two
 
 
 def _sentence(text: str) -> str:
-    first = text.split("\n\n")[0].replace("\n", " ")
+    first = text.partition("\n\n")[0].replace("\n", " ")
     return first if len(first) < 150 else f"{first[:147].rsplit(' ', 1)[0]} ..."
 
 
@@ -101,10 +120,12 @@ def _page(one: Program, root: Path, run: dict[str, Any] | None, has_picture: boo
     if has_picture:
         parts.append(f"![What the program drew]({one.path.stem}.png)\n")
     if run is not None:
+        what = f"{run['what'][:1].upper()}{run['what'][1:]}"
+        device = "Mesa's Vulkan driver for CPUs" if "llvmpipe" in run["device"] else run["device"]
         parts.append(
-            f"{run['what'][:1].upper()}{run['what'][1:]}, equal to numpy's. On {run['device']}, a CPU that plays a Vulkan device: "
-            f"{run['ms']:.1f} ms from host arrays to host arrays, {run['first_ms']:.0f} ms in the first call, which compiles or loads; "
-            f"numpy {run['numpy_ms']:.1f} ms on the same machine.\n"
+            f"{what}: equal to numpy. On 2 cores with {device} it takes {run['ms']:.1f} ms from host arrays to host arrays, "
+            f"{run['first_ms']:.0f} ms in the first call, which compiles it or loads it from the cache; numpy takes "
+            f"{run['numpy_ms']:.1f} ms there.\n"
         )
         parts += _on_hardware(one.path.stem)
     parts += ["## Code\n", f"`{path}`:\n", "```python", one.code, "```\n"]

@@ -46,7 +46,11 @@ def place_of(path: str) -> str:
         return FOLDERS[path]
     if path.startswith(ERROR_PAGES):
         return f"errors/{PurePosixPath(path).name}"
-    if path.startswith("examples/") and path.endswith((".py", ".ipynb")) and path.split("/")[1] in {"gallery", "notebooks", "kernels"}:
+    if (
+        path.startswith("examples/")
+        and path.endswith((".py", ".ipynb"))
+        and path.split("/")[1] in {"gallery", "notebooks", "kernels"}
+    ):
         name = PurePosixPath(path)
         return f"gallery/{'notebook-' if name.suffix == '.ipynb' else ''}{name.stem}.md"
     if path.startswith("docs/") and path.endswith(".md"):

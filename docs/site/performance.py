@@ -17,8 +17,11 @@ def stage(made: Stage) -> None:
 
     parts = [
         "# Performance\n",
-        "Medians of runs in turn with the other packages' on the same machine, each chart drawn from one file of results. Rest the pointer on a "
-        "dot for its figure. [How these and all others were measured](../performance.md), with what is slower and why, is a page of its own.\n",
+        (
+            "Medians of runs in turn with the other packages' on the same machine, each chart drawn from one file of results. "
+            "Rest the pointer on a dot for its figure. [How these and all others were measured](../performance.md), with "
+            "what is slower and why, is a page of its own.\n"
+        ),
     ]
     for chart in CHARTS:
         svg = chart.svg()
@@ -26,8 +29,15 @@ def stage(made: Stage) -> None:
         made.write(f"files/benchmarks/results/{chart.results}.json", (RESULTS / f"{chart.results}.json").read_bytes())
         title = svg.partition("<title>")[2].partition("</title>")[0]
         source = f"[{chart.results}.json](../files/benchmarks/results/{chart.results}.json)"
-        parts += [f"## {title}\n", f"{chart.about}\n", f'<div class="chart">\n{svg}</div>\n', f"{_where(chart.results)} {source}\n"]
-    made.write("benchmarks/index.md", "\n".join([*parts, toctree(["performance"])]))
+        parts += [
+            f"## {title}\n",
+            f"{chart.about}\n",
+            f'<div class="chart">\n{svg}</div>\n',
+            f"{_where(chart.results)} {source}\n",
+        ]
+    made.write(
+        "benchmarks/index.md", "\n".join([*parts, toctree(["performance"], titles={"performance": "How it was measured"})])
+    )
 
 
 def _where(results: str) -> str:

@@ -46,7 +46,9 @@ PAGES = (
         (
             _section("Driver", "", "Driver"),
             _section("Several devices", "", "DriverPool devices"),
-            _section("What a device is", "vulkan.devices", "PhysicalDevice DeviceType DeviceLimits", "`devices()` returns these."),
+            _section(
+                "What a device is", "vulkan.devices", "PhysicalDevice DeviceType DeviceLimits", "`devices()` returns these."
+            ),
             _section("Warming", "runtime.warming", "WarmReport", "`Driver.warm` returns it."),
             _section("The package", "", "__version__ get_include errors kernels"),
         ),
@@ -62,7 +64,12 @@ PAGES = (
             _section("Streams", "runtime.stream", "Stream StreamProgress", "`Driver.stream` returns the first."),
         ),
     ),
-    Page("arrays", "Arrays on the device", "`Driver.buffer`, `Driver.empty` and `Driver.zeros` return a Buffer.", (_section("Buffer", "", "Buffer"),)),
+    Page(
+        "arrays",
+        "Arrays on the device",
+        "`Driver.buffer`, `Driver.empty` and `Driver.zeros` return a Buffer.",
+        (_section("Buffer", "", "Buffer"),),
+    ),
     Page(
         "shaders",
         "Shaders and constants",
@@ -82,7 +89,7 @@ PAGES = (
     Page(
         "lang",
         "Kernels in Python",
-        "`vyre_driver.lang`: what kernels are written with. The rules of the language are in [its reference](../lang-reference.md).",
+        "`vyre_driver.lang`: what kernels are written with. The rules are in [the language reference](../lang-reference.md).",
         (
             _section("Decorators", "lang", "kernel function elementwise fuse reduction scan default_driver"),
             _section("Parameters", "lang", "Index Group Const In Out InOut In1 In2 In3 Out1 Out2 Out3 InOut1 InOut2 InOut3"),
@@ -106,7 +113,9 @@ PAGES = (
         (
             _section("Vectors", "kernels", "saxpy reduce_sum reduce_max inclusive_scan histogram"),
             _section("Rows and matrices", "kernels", "transpose softmax layernorm rmsnorm matmul matmul_f16"),
-            _section("Neural networks", "kernels", "linear linear_int4 linear_int8 quantized_int4 quantized_int8 conv2d attention"),
+            _section(
+                "Neural networks", "kernels", "linear linear_int4 linear_int8 quantized_int4 quantized_int8 conv2d attention"
+            ),
             _section("What they are", "kernels", "TunedKernel PerformanceWarning KERNELS"),
         ),
     ),
@@ -117,7 +126,11 @@ PAGES = (
         (
             _section("Programs and buffers", "", "Program DataType"),
             _section("Declarations", "ir", "BufferDecl BufferAccess MemoryKind MemoryHints CacheLocality WORLD"),
-            _section("Checking", "ir", "validate examine Problem ValidationReport ProgramCapability ProgramStats OperationSignature op_id"),
+            _section(
+                "Checking",
+                "ir",
+                "validate examine Problem ValidationReport ProgramCapability ProgramStats OperationSignature op_id",
+            ),
             _section("Places of an invocation", "ir", "gid_x gid_y gid_z lid_x lid_y lid_z wid_x wid_y wid_z"),
             _section(
                 "Statements",
@@ -134,8 +147,8 @@ PAGES = (
             _section(
                 "Operators",
                 "ir",
-                "binop unop operation select cast convert bitcast call abs_diff absolute cos exp fma floor_divide floor_modulo log"
-                " maximum minimum saturating_sub sin sqrt pack_f16 unpack_f16 pack_bf16 unpack_bf16",
+                "binop unop operation select cast convert bitcast call abs_diff absolute cos exp fma floor_divide floor_modulo"
+                " log maximum minimum saturating_sub sin sqrt pack_f16 unpack_f16 pack_bf16 unpack_bf16",
             ),
             _section("Subgroups", "ir", "subgroup_add subgroup_ballot subgroup_local_id subgroup_shuffle subgroup_size"),
             _section(
@@ -157,21 +170,26 @@ PAGES = (
                 "ir",
                 "Node Let Assign Store If Loop Block Region Barrier Return Trap Resume IndirectDispatch OpaqueNode",
             ),
-            _section("Copies and collectives", "ir", "AsyncLoad AsyncStore AsyncWait AllGather AllReduce Broadcast ReduceScatter"),
+            _section(
+                "Copies and collectives", "ir", "AsyncLoad AsyncStore AsyncWait AllGather AllReduce Broadcast ReduceScatter"
+            ),
             _section(
                 "Expressions",
                 "ir",
-                "Expr Var LitBool LitF32 LitI32 LitU32 Load BufLen Unary Binary Fma Select Cast Call Atomic InvocationId LocalId"
-                " WorkgroupId SubgroupAdd SubgroupBallot SubgroupLocalId SubgroupShuffle SubgroupSize OpaqueExpr",
+                "Expr Var LitBool LitF32 LitI32 LitU32 Load BufLen Unary Binary Fma Select Cast Call Atomic InvocationId"
+                " LocalId WorkgroupId SubgroupAdd SubgroupBallot SubgroupLocalId SubgroupShuffle SubgroupSize OpaqueExpr",
             ),
             _section("Operators", "ir", "BinOp UnOp TernaryOp AtomicOp CollectiveOp MemoryOrdering OpaqueOp extension_id"),
             _section(
-                "Predicates of lengths", "ir", "ShapePredicate AtLeast AtMost Exactly MultipleOf ModEquals AffineRange And Or Not"
+                "Predicates of lengths",
+                "ir",
+                "ShapePredicate AtLeast AtMost Exactly MultipleOf ModEquals AffineRange And Or Not",
             ),
             _section(
                 "Elements and quantization",
                 "ir",
-                "ElementForm NumpyElement numpy_element LinearType QuantizationScale QuantizationZeroPoint ScaleKind ZeroPointKind",
+                "ElementForm NumpyElement numpy_element LinearType QuantizationScale QuantizationZeroPoint"
+                " ScaleKind ZeroPointKind",
             ),
         ),
     ),
@@ -187,15 +205,26 @@ PAGES = (
             _section("Records", "autotune", "AutotuneStore AutotuneKey AutotuneRecord AutotuneWarning"),
         ),
     ),
-    Page("cache", "The cache", "`vyre_driver.cache`: compiled code that outlives the process.", (_section("The cache", "cache", "DiskPipelineCache CacheLookup PipelineEntry Verdict"),)),
+    Page(
+        "cache",
+        "The cache",
+        "`vyre_driver.cache`: compiled code that outlives the process.",
+        (_section("The cache", "cache", "DiskPipelineCache CacheLookup PipelineEntry Verdict"),),
+    ),
     Page(
         "identity",
         "Keys",
         "`vyre_driver.identity`: what makes two pipelines the same.",
         (
-            _section("Keys", "identity", "PipelineCacheKey PipelineDeviceFingerprint PipelineFeatureFlags CURRENT_PIPELINE_CACHE_KEY_VERSION"),
             _section(
-                "Manifests", "identity", "encode_manifest decode_manifest manifest_digest hex_encode FieldValue MANIFEST_VERSION"
+                "Keys",
+                "identity",
+                "PipelineCacheKey PipelineDeviceFingerprint PipelineFeatureFlags CURRENT_PIPELINE_CACHE_KEY_VERSION",
+            ),
+            _section(
+                "Manifests",
+                "identity",
+                "encode_manifest decode_manifest manifest_digest hex_encode FieldValue MANIFEST_VERSION",
             ),
             _section(
                 "Fields of a manifest",
@@ -218,8 +247,8 @@ PAGES = (
             _section(
                 "Bindings",
                 "binding",
-                "BindingPlan Binding BindingRole BindingSetFingerprint BackendLayoutFingerprint BackendLayoutSlot BackendLayoutClass"
-                " binding_plans_share_layout",
+                "BindingPlan Binding BindingRole BindingSetFingerprint BackendLayoutFingerprint BackendLayoutSlot"
+                " BackendLayoutClass binding_plans_share_layout",
             ),
         ),
     ),
@@ -232,8 +261,8 @@ PAGES = (
             _section(
                 "Looking",
                 "backends",
-                "explain_acquisition Acquisition known_ids rank_backends probe_backend backend_capability_score backend_dispatches"
-                " backend_precedence core_supported_ops broken_plugins BackendFacts BackendSelectionFacts",
+                "explain_acquisition Acquisition known_ids rank_backends probe_backend backend_capability_score"
+                " backend_dispatches backend_precedence core_supported_ops broken_plugins BackendFacts BackendSelectionFacts",
             ),
             _section(
                 "Writing one",
@@ -301,7 +330,11 @@ def _entry(module: str, name: str) -> str:
     value = getattr(importlib.import_module(module), name)
     if isinstance(value, ScalarType):
         computes = "" if value.bits >= 32 or name == "bool_" else " Kernels load and store it, and compute with 32 bits."
-        return _data(module, name, f"A type of {value.bits} bit{'s' * (value.bits > 1)}: {_numpy_name(value)} outside of kernels.{computes}")
+        return _data(
+            module,
+            name,
+            f"A type of {value.bits} bit{'s' * (value.bits > 1)}: {_numpy_name(value)} outside of kernels.{computes}",
+        )
     if isinstance(value, ArrayForm):
         kind = name.rstrip("123")
         axes = f" with {name[-1]} ax{'i' if name[-1] == '1' else 'e'}s" if name != kind else ""
@@ -309,11 +342,19 @@ def _entry(module: str, name: str) -> str:
         return _data(module, name, f"The annotation of an array{axes} that {_ARRAYS[kind]}: {subscript}.")
     if isinstance(value, type):
         has_fields = dataclasses.is_dataclass(value) or issubclass(value, enum.Enum)  # which have no docstrings
-        options = [":members:", ":show-inheritance:", *([":undoc-members:"] if has_fields else [])]
+        options = [
+            ":members:",
+            *([":show-inheritance:"] if value.__mro__[1] is not object else []),
+            *([":undoc-members:"] if has_fields else []),
+        ]
         options += [":class-doc-from: class"] if name in MADE_BY_OTHERS else [":class-doc-from: both"]
         return _directive("autoclass", module, name, options)
     if callable(value):
-        return _directive("autofunction", module, name, [])
+        return _directive("autofunction", module, name, []) + "".join(
+            _directive("autofunction", module, f"{name}.{one}", [], separator="::")
+            for one in ("from_source",)
+            if hasattr(value, one)
+        )
     return _data(module, name, _constant(name, value))
 
 
@@ -337,5 +378,5 @@ def _data(module: str, name: str, text: str) -> str:
     return f":::{{py:data}} {module}.{name}\n\n{text.replace('``', '`')}\n:::\n"
 
 
-def _directive(kind: str, module: str, name: str, options: list[str]) -> str:
-    return "\n".join(["```{eval-rst}", f".. {kind}:: {module}.{name}", *(f"   {one}" for one in options), "```", ""])
+def _directive(kind: str, module: str, name: str, options: list[str], separator: str = ".") -> str:
+    return "\n".join(["```{eval-rst}", f".. {kind}:: {module}{separator}{name}", *(f"   {one}" for one in options), "```", ""])

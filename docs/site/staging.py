@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import shutil
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import commands
@@ -14,13 +13,17 @@ from links import ERROR_PAGES, FILES, PLACES, moved, place_of
 from sections import EXPLANATION, GUIDE, REFERENCE, Group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 
 def documents(root: Path) -> list[str]:
     """Return the paths of all Markdown files of the checkout that are pages of the site."""
-    found = [*sorted((root / "docs").rglob("*.md")), *sorted((root / ERROR_PAGES).glob("*.md")), *(root / one for one in PLACES)]
+    found = [
+        *sorted((root / "docs").rglob("*.md")),
+        *sorted((root / ERROR_PAGES).glob("*.md")),
+        *(root / one for one in PLACES),
+    ]
     paths = [str(one.relative_to(root)) for one in found if one.suffix == ".md" and one.exists()]
     return [one for one in paths if not one.startswith("docs/site/")]
 
@@ -57,11 +60,14 @@ class Stage:
                 path.rmdir()
 
 
-def toctree(pages: Iterable[str], *, caption: str = "", depth: int = 1, hidden: bool = True) -> str:
-    """Return the directive that puts pages into the navigation, by their absolute names."""
+def toctree(
+    pages: Iterable[str], *, caption: str = "", hidden: bool = True, titles: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the directive that puts pages into the navigation, by their names, perhaps under other titles than their own."""
     options = [f":caption: {caption}"] if caption else []
     options += [":hidden:"] if hidden else []
-    return "\n".join(["", "```{toctree}", *options, f":maxdepth: {depth}", "", *(f"/{one}" for one in pages), "```", ""])
+    entries = [f"{titles[one]} </{one}>" if one in titles else f"/{one}" for one in pages]
+    return "\n".join(["", "```{toctree}", *options, ":maxdepth: 1", "", *entries, "```", ""])
 
 
 def toctrees(groups: Sequence[Group], *, hidden: bool = False) -> str:
@@ -80,7 +86,7 @@ def stage(root: Path, target: Path) -> None:
     for page in reference.PAGES:
         made.write(f"reference/{page.name}.md", reference.text_of(page))
     made.write("reference/commands.md", commands.text())
-    made.write("explanation/index.md", _explanation_index(root))
+    made.write("explanation/index.md", _explanation_index())
     made.write("decisions/index.md", _decisions_index(root))
     gallery.stage(made)
     performance.stage(made)
@@ -108,24 +114,27 @@ def _added(place: str, root: Path) -> str:
 
 
 def _reference_index() -> str:
-    rows = [f"| [{page.title}]({page.name}.md) | {_first_code(page)} |" for page in reference.PAGES]
+    rows = [f"| [{page.title}]({page.name}.md) | {_names(page)} |" for page in reference.PAGES]
     api = toctree((f"reference/{one.name}" for one in reference.PAGES), caption="API")
     groups = []
     for group in REFERENCE:
         pages = [*group.pages, *(["reference/commands"] if "command-line" in group.pages else [])]
         groups.append(toctree(pages, caption=group.caption, hidden=False))
-    head = "# Reference\n\nEvery public name, with what it takes, returns and raises; settings, commands, error codes and files.\n"
+    head = (
+        "# Reference\n\nEvery public name, with what it takes, returns and raises; settings, commands, error codes and files.\n"
+    )
     return "\n".join([head, "| page | names |", "|---|---|", *rows, api, *groups])
 
 
-def _first_code(page: reference.Page) -> str:
-    names = [name for section in page.sections for name in section.names]
-    shown = ", ".join(f"`{name}`" for name in names[:6])
-    return f"{shown}, ..." if len(names) > 6 else shown
+def _names(page: reference.Page) -> str:
+    found = [(name, f"{section.module}.{name}") for section in page.sections for name in section.names]
+    return ", ".join(f"{{py:obj}}`{name} <{full}>`" for name, full in found)
 
 
-def _explanation_index(root: Path) -> str:
-    intro = "# Explanation\n\nHow it works and why, for those who want to know more than the [guide](../guide/index.md) tells.\n"
+def _explanation_index() -> str:
+    intro = (
+        "# Explanation\n\nHow it works and why, for those who want to know more than the [guide](../guide/index.md) tells.\n"
+    )
     others = ("project/readme", "project/contributing", "project/security", "project/tests", "decisions/index")
     return intro + toctrees(EXPLANATION) + toctree(others, caption="The project", hidden=False)
 

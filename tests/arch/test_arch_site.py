@@ -66,15 +66,20 @@ def test_links_between_the_documents_lead_to_files_and_headings(root: Path) -> N
 
 
 def test_a_link_is_written_as_it_is_in_the_site(root: Path) -> None:
-    text = "[a](arrays.md#calls) [b](../README.md) `[c](x.md)` ![d](../benchmarks/results/2026-11-24-h200-stream-pinned.svg) [e](decisions)\n"
-    page, files = links.moved("docs/guide/x.md", text.replace("(", "(../").replace("(../../", "(../../"), "guide/x.md", root)
     picture = "benchmarks/results/2026-11-24-h200-stream-pinned.svg"
-    assert (page.split(" ")[:2], files) == (["[a](../arrays.md#calls)", "[b](../project/readme.md)"], {picture})
-    assert f"![d](../files/{picture}) [e](../decisions/index.md)" in page
+    text = f"[a](../arrays.md#calls) [b](../../README.md) ![c](../../{picture})\n[d](../decisions) [e](../../vyre_driver)\n"
+    code = "```text\n[f](../../README.md)\n```\n"
+    page, files = links.moved("docs/guide/x.md", text + code, "guide/x.md", root)
+    assert page == (
+        f"[a](../arrays.md#calls) [b](../project/readme.md) ![c](../files/{picture})\n[d](../decisions/index.md) e\n{code}"
+    )
+    assert files == {picture}
 
 
 def test_the_reference_has_each_public_name_once() -> None:
-    found = Counter(f"{section.module}.{name}" for page in reference.PAGES for section in page.sections for name in section.names)
+    found = Counter(
+        f"{section.module}.{name}" for page in reference.PAGES for section in page.sections for name in section.names
+    )
     expected = {
         f"{place}.{name}"
         for place, module in public_api.modules()
@@ -131,7 +136,9 @@ def test_a_chart_shows_medians_of_its_results_on_light_and_on_dark(chart: object
     assert "prefers-color-scheme:dark" in svg
     shown = [one.text or "" for one in tree.iter(f"{space}title")][1:]
     figures = [float(found[1]) for one in shown if (found := re.search(r": ([\d.e+-]+) ", one))]
-    known = {f"{value / scale:.4g}" for row in medians(chart.results).values() for value in row.values() for scale in (1, 1e3, 1e6)}  # type: ignore[attr-defined]
+    known = {
+        f"{value / scale:.4g}" for row in medians(chart.results).values() for value in row.values() for scale in (1, 1e3, 1e6)
+    }  # type: ignore[attr-defined]
     assert {f"{one:.4g}" for one in figures} <= known
     assert figures or len(list(tree.iter(f"{space}polyline"))) >= 2
 

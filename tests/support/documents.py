@@ -1,19 +1,19 @@
 """Code of Markdown documents: its blocks, what each shows that it prints, and which are not run and why.
 
 A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...`` there
-stands for any text. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that
-runs before it and is not shown.
+stands for any text. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives
+Python that runs before it and is not shown.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"<!-- not run: (.*?) -->\s*\Z", re.DOTALL)
@@ -63,8 +63,8 @@ def blocks(text: str) -> list[Block]:
         if kind == "prose":
             before = content
             continue
-        is_output = kind in {"text", "indented"} and not before.strip() and found and found[-1].language in RUN and not found[-1].shown
-        if is_output:
+        follows = bool(found) and not before.strip() and found[-1].language in RUN and not found[-1].shown
+        if follows and kind in {"text", "indented"}:
             found[-1] = Block(**{**vars(found[-1]), "shown": content})
         elif kind == "indented":
             if all(one.startswith(f"{_PROGRAM} ") for one in content.splitlines()):
@@ -109,3 +109,22 @@ def _in_list(prose: str) -> bool:
     """Whether indented text continues an item of a list."""
     paragraphs = [one for one in prose.split("\n\n") if one.strip()]
     return bool(paragraphs) and re.match(r"\s*([-*]|\d+\.) ", paragraphs[-1].lstrip("\n")) is not None
+
+
+def main() -> None:
+    """List the blocks that are not run, with the reason, and how many there are of each kind."""
+    root = Path(__file__).parents[2]
+    counts: dict[str, int] = {}
+    for path in [*documents(root), *sorted((root / "vyre_driver" / "cli" / "error_pages").glob("*.md"))]:
+        for one in (found for found in blocks(path.read_text("utf-8")) if found.language != "text"):
+            other = "of other programs" if one.language == "console" else "not run"
+            kind = f"{one.language}, {'run' if one.is_run else 'not run, with a reason' if one.why_not else other}"
+            counts[kind] = counts.get(kind, 0) + 1
+            if one.why_not:
+                print(f"{path.relative_to(root)}:{one.line}: {one.language}, not run: {one.why_not}")  # noqa: T201 -- its output
+    for kind, count in sorted(counts.items()):
+        print(f"{count:4} {kind}")  # noqa: T201 -- its output
+
+
+if __name__ == "__main__":
+    main()

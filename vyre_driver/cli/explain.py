@@ -6,6 +6,7 @@ The pages are Markdown files beside this one, one for each code; the documentati
 from __future__ import annotations
 
 import re
+import textwrap
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
 PAGES = Path(__file__).parent / "error_pages"
+_MOST_NEAR = 3
 _COMMENT = re.compile(r"<!--.*?-->\n", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -24,7 +26,8 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
-    parser.add_argument("error", nargs="?", metavar="CODE", help="the code of an error, or the name of its class (default: list all)")
+    about = "the code of an error, or the name of its class (default: list all)"
+    parser.add_argument("error", nargs="?", metavar="CODE", help=about)
     add_json(parser)
 
 
@@ -51,8 +54,9 @@ def _code_of(given: str, names: dict[int, str]) -> int:
     for code, name in names.items():
         if given.casefold() in {str(code), name.casefold()}:
             return code
-    known = [str(code) for code in names] if given.isdigit() else list(names.values())
-    near = get_close_matches(given, known, n=3)
+    near = get_close_matches(given, [str(code) for code in names] if given.isdigit() else list(names.values()), n=_MOST_NEAR)
+    swapped = [str(code) for code in names if sorted(str(code)) == sorted(given)]
+    near = [*swapped, *(one for one in near if one not in swapped)][:_MOST_NEAR]
     fix = f"write {' or '.join(near)}, or see" if near else "see"
     raise InvalidCommand(f"there is no error {given!r}", fix=f"{fix} vyre-driver explain, which lists all")
 
@@ -66,7 +70,7 @@ def _text(code: int) -> str:
 
 def _as_text(page: str) -> str:
     """Return a page as it is read on a terminal: headings without marks, code indented, links as their text and place."""
-    page = _FENCE.sub(lambda found: "".join(f"    {line}\n" if line else "\n" for line in found[2].splitlines()), _COMMENT.sub("", page))
+    page = _FENCE.sub(lambda found: textwrap.indent(found[2], "    "), _COMMENT.sub("", page))
     page = _LINK.sub(_linked, page).replace("`", "")
     return re.sub(r"^#+ ", "", page, flags=re.MULTILINE).rstrip("\n")
 

@@ -24,7 +24,8 @@ VERBS = {
     ),
     "explain": Verb(
         "say what an error's code means and what to do",
-        "Print the page of an error: what happened, an example of its message, common\ncauses, and what to do. Without a code, list all errors.",
+        "Print the page of an error: what happened, an example of its message, common\n"
+        "causes, and what to do. Without a code, list all errors.",
         ("explain 2104", "explain LimitExceeded --json", "explain"),
     ),
     "devices": Verb(

@@ -51,6 +51,10 @@ def _signature(  # noqa: PLR0913 -- Sphinx's
     short = name.rpartition(".")[2]
     if what == "class" and (short in MADE_BY_OTHERS or (isinstance(obj, type) and getattr(obj, "_is_protocol", False))):
         return "", None
+    if what == "exception":
+        return "", None
+    if what == "function" and inspect.ismethod(obj):
+        return stringify_signature(inspect.signature(obj)), None
     if what == "class" and short == "Driver":
         given = inspect.signature(obj.__init__)  # type: ignore[misc]
         return stringify_signature(

@@ -12,6 +12,8 @@ import reference
 from links import ERROR_PAGES, FILES, PLACES, moved, place_of
 from sections import EXPLANATION, GUIDE, REFERENCE, Group
 
+from vyre_driver.cli.explain import titles
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -108,9 +110,17 @@ def _added(place: str, root: Path) -> str:
     """Return what a page gets in the site only: its place in the navigation."""
     if place == "guide/index.md":
         return toctrees(GUIDE, hidden=True)
+    if place.startswith("errors/"):
+        return _class_of(titles()[int(place.removeprefix("errors/").removesuffix(".md"))])
     if place == "errors.md":
         return toctree(f"errors/{one.stem}" for one in sorted((root / ERROR_PAGES).glob("*.md")))
     return ""
+
+
+def _class_of(name: str) -> str:
+    names = [name, "BackendError"] if name == "VyreError" else [name]
+    entries = [f".. autoexception:: vyre_driver.errors.{one}\n   :members:\n   :show-inheritance:\n" for one in names]
+    return "\n".join(["", "## In Python", "", "```{eval-rst}", *entries, "```", ""])
 
 
 def _reference_index() -> str:

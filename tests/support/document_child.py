@@ -38,27 +38,26 @@ def run_page(blocks: list[dict[str, str]], folder: Path) -> list[str]:
 
 
 def _console(code: str) -> str:
-    """Run the commands one after the other; a status but 0 is printed too."""
-    printed = ""
-    for command in [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]:
-        done = subprocess.run(  # noqa: S602 -- our own documents
-            command, shell=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        printed += done.stdout
-        if done.returncode:
-            printed += f"exit status {done.returncode}\n"
-    return printed
+    """Run the commands one after the other, up to the first that fails, whose status is printed too."""
+    commands = "\n".join(line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ "))
+    done = subprocess.run(
+        ["/bin/sh", "-e", "-c", commands], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return done.stdout + (f"exit status {done.returncode}\n" if done.returncode else "")
 
 
 def main() -> None:
     """Run the pages of the file that is named."""
     warnings.simplefilter("error")
+    for name in [name for name in os.environ if name.startswith("XDG_")]:
+        del os.environ[name]
     pages = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     results = {}
     for name, blocks in pages.items():
         environment = dict(os.environ)
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
+            os.environ["HOME"] = folder
             results[name] = run_page(blocks, Path(folder))
             os.chdir("/")
         os.environ.clear()

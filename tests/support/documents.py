@@ -1,7 +1,7 @@
 """Code of Markdown documents: its blocks, what each shows that it prints, and which are not run and why.
 
 A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...`` there
-stands for any text. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives
+stands for any text. Commands of this package's program alone that are indented are a console too. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives
 Python that runs before it and is not shown.
 """
 
@@ -39,9 +39,8 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is run: Python always, a console if nothing but this package's program is called."""
-        ours = self.language == "python" or all(one.startswith(_PROGRAM) for one in self.commands)
-        return self.language in RUN and not self.why_not and ours
+        """Whether it is run."""
+        return self.language in RUN and not self.why_not
 
     @property
     def fails(self) -> bool:
@@ -117,8 +116,7 @@ def main() -> None:
     counts: dict[str, int] = {}
     for path in [*documents(root), *sorted((root / "vyre_driver" / "cli" / "error_pages").glob("*.md"))]:
         for one in (found for found in blocks(path.read_text("utf-8")) if found.language != "text"):
-            other = "of other programs" if one.language == "console" else "not run"
-            kind = f"{one.language}, {'run' if one.is_run else 'not run, with a reason' if one.why_not else other}"
+            kind = f"{one.language}, {'run' if one.is_run else 'not run, with a reason' if one.why_not else 'no language that is run'}"
             counts[kind] = counts.get(kind, 0) + 1
             if one.why_not:
                 print(f"{path.relative_to(root)}:{one.line}: {one.language}, not run: {one.why_not}")  # noqa: T201 -- its output

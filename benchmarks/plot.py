@@ -182,13 +182,13 @@ CHARTS = (
     ),
     Chart(
         "write",
-        "2026-11-24-h200-transfers-by-movers",
+        "2026-11-27-h200-transfers",
         "Arrays of the host written to a buffer of the device.",
         lambda found: _transfers(found, way="write", title="Host to device"),
     ),
     Chart(
         "read",
-        "2026-11-24-h200-transfers-by-movers",
+        "2026-11-27-h200-transfers",
         "A buffer read into an array of the host that is there already.",
         lambda found: _transfers(found, way="read", title="Device to host"),
     ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Group(NamedTuple):
@@ -45,6 +48,12 @@ EXPLANATION = (
 
 # In the navigation by themselves, or below the plots.
 ALONE = ("glossary", "performance")
+
+
+def documents(root: Path) -> set[str]:
+    """Return the names of all documents in docs/ but decisions, which have a list of their own."""
+    found = (str(one.relative_to(root / "docs").with_suffix("")) for one in (root / "docs").rglob("*.md"))
+    return {one for one in found if not one.startswith(("decisions/", "site/"))}
 
 
 def pages() -> list[str]:

@@ -1,8 +1,9 @@
 """Code of Markdown documents: its blocks, what each shows that it prints, and which are not run and why.
 
 A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...`` there
-stands for any text. Commands of this package's program alone that are indented are a console too. ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives
-Python that runs before it and is not shown.
+stands for any text. Commands of this package's program alone that are indented are a console too.
+``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that runs before it and
+is not shown.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def main() -> None:
     counts: dict[str, int] = {}
     for path in [*documents(root), *sorted((root / "vyre_driver" / "cli" / "error_pages").glob("*.md"))]:
         for one in (found for found in blocks(path.read_text("utf-8")) if found.language != "text"):
-            kind = f"{one.language}, {'run' if one.is_run else 'not run, with a reason' if one.why_not else 'no language that is run'}"
+            how = "run" if one.is_run else "not run, with a reason" if one.why_not else "of a language that is not run"
+            kind = f"{one.language}, {how}"
             counts[kind] = counts.get(kind, 0) + 1
             if one.why_not:
                 print(f"{path.relative_to(root)}:{one.line}: {one.language}, not run: {one.why_not}")  # noqa: T201 -- its output

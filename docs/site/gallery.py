@@ -7,6 +7,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from links import moved
+
 from benchmarks.plot import medians
 
 if TYPE_CHECKING:
@@ -157,7 +159,8 @@ def _notebook(made: Stage, path: Path, book: dict[str, Any]) -> None:
     for number, cell in enumerate(book["cells"]):
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(source + "\n")
+            text, _ = moved(str(path.relative_to(made.root)), source, f"gallery/{name}.md", made.root)
+            parts.append(text + "\n")
             continue
         parts.append(f"```ipython3\n{source}\n```\n")
         for place, output in enumerate(cell.get("outputs", ())):
@@ -174,7 +177,7 @@ def _notebook(made: Stage, path: Path, book: dict[str, Any]) -> None:
                 text = "".join(output.get("text", data.get("text/plain", output.get("traceback", ""))))
                 parts.append(f"```text\n{_plain(text)}\n```\n")
     parts.append(f"The notebook is `{path.relative_to(made.root)}`.\n")
-    made.document(str(path.relative_to(made.root)), f"gallery/{name}.md", "\n".join(parts))
+    made.write(f"gallery/{name}.md", "\n".join(parts))
 
 
 def _plain(text: str) -> str:

@@ -56,6 +56,11 @@ def documents(root: Path) -> set[str]:
     return {one for one in found if not one.startswith(("decisions/", "site/"))}
 
 
+def rest(root: Path) -> Group:
+    """Return the documents that no group names: they come last, so that none is left out."""
+    return Group("More", tuple(sorted(documents(root) - set(pages()) - {"guide/index"})))
+
+
 def pages() -> list[str]:
     """Return the names of all pages that the navigation has."""
     return [page for section in (GUIDE, REFERENCE, EXPLANATION) for group in section for page in group.pages] + list(ALONE)

@@ -10,7 +10,7 @@ import gallery
 import performance
 import reference
 from links import ERROR_PAGES, FILES, PLACES, moved, place_of
-from sections import EXPLANATION, GUIDE, REFERENCE, Group
+from sections import EXPLANATION, GUIDE, REFERENCE, Group, rest
 
 from vyre_driver.cli.explain import titles
 
@@ -88,7 +88,7 @@ def stage(root: Path, target: Path) -> None:
     for page in reference.PAGES:
         made.write(f"reference/{page.name}.md", reference.text_of(page))
     made.write("reference/commands.md", commands.text())
-    made.write("explanation/index.md", _explanation_index())
+    made.write("explanation/index.md", _explanation_index(root))
     made.write("decisions/index.md", _decisions_index(root))
     gallery.stage(made)
     performance.stage(made)
@@ -141,12 +141,13 @@ def _names(page: reference.Page) -> str:
     return ", ".join(f"{{py:obj}}`{name} <{full}>`" for name, full in found)
 
 
-def _explanation_index() -> str:
+def _explanation_index(root: Path) -> str:
     intro = (
         "# Explanation\n\nHow it works and why, for those who want to know more than the [guide](../guide/index.md) tells.\n"
     )
     others = ("project/readme", "project/contributing", "project/security", "project/tests", "decisions/index")
-    return intro + toctrees(EXPLANATION) + toctree(others, caption="The project", hidden=False)
+    more = [rest(root)] if rest(root).pages else []
+    return intro + toctrees([*EXPLANATION, *more]) + toctree(others, caption="The project", hidden=False)
 
 
 def _decisions_index(root: Path) -> str:

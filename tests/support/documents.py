@@ -1,9 +1,9 @@
 """Code of Markdown documents: its blocks, what each shows that it prints, and which are not run and why.
 
-A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...`` there
-stands for any text. Commands of this package's program alone that are indented are a console too.
-``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that runs before it and
-is not shown.
+A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...``
+there stands for any text. Commands of this package's program alone that are indented are a console too.
+``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that runs before it
+and is not shown.
 """
 
 from __future__ import annotations

@@ -22,7 +22,13 @@ PAGES = {str(one.relative_to(ROOT)): documents.blocks(one.read_text("utf-8")) fo
 ERROR_PAGES = {
     one.stem: documents.blocks(one.read_text("utf-8")) for one in sorted((ROOT / "vyre_driver/cli/error_pages").glob("*.md"))
 }
-RUN = [name for name, blocks in PAGES.items() if any(one.is_run for one in blocks)]
+# Whose commands examine the machine, tune or fill caches for seconds.
+SLOW = {"docs/guide/fleet.md", "docs/guide/install.md", "docs/guide/tuning.md"}
+RUN = [
+    pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name
+    for name, blocks in PAGES.items()
+    if any(one.is_run for one in blocks)
+]
 CHILD = Path(documents.__file__).with_name("document_child.py")
 SHORTEST_REASON = 8
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,12 +49,6 @@ def run_pages(run_python: RunChild, folder: Path, pages: dict[str, list[document
     return found
 
 
-def is_same(shown: str, printed: str) -> bool:
-    """Whether a text is what is shown, spaces and line breaks aside, where ``...`` stands for any text or none."""
-    pieces = (r"\s+".join(re.escape(word) for word in one.split()) for one in shown.split("..."))
-    return re.fullmatch(r"\s*.*?\s*".join(pieces), printed.strip(), re.DOTALL) is not None
-
-
 def differences(blocks: list[documents.Block], printed: list[str]) -> list[str]:
     """What differs from what a page shows, each with its line; a console without output below it may print anything."""
     wanted = [one for one in blocks if one.is_run]
@@ -63,7 +56,7 @@ def differences(blocks: list[documents.Block], printed: list[str]) -> list[str]:
     for block, given in zip(wanted, printed, strict=False):
         got = given.replace("exit status 2\n", "") if "vyre-driver: error" in block.shown else given
         unseen = block.language == "console" and not block.shown and "exit status" not in got
-        if not unseen and not is_same(block.shown, got):
+        if not unseen and not documents.is_same(block.shown, got):
             found.append(f"line {block.line} shows\n{block.shown}and prints\n{got}")
     if len(printed) < len(wanted) and not found:
         found.append(f"line {wanted[len(printed) - 1].line} is the last that ran")

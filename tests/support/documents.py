@@ -77,6 +77,12 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
+def is_same(shown: str, printed: str) -> bool:
+    """Whether a text is what is shown, spaces and line breaks aside, where ``...`` stands for any text or none."""
+    pieces = (r"\s+".join(re.escape(word) for word in one.split()) for one in shown.split("..."))
+    return re.fullmatch(r"\s*.*?\s*".join(pieces), printed.strip(), re.DOTALL) is not None
+
+
 def _reason(before: str) -> str:
     found = _NOT_RUN.search(before)
     return " ".join(found[1].split()) if found else ""

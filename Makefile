@@ -37,8 +37,8 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 	@scripts/setup demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
-docs: setup  ## build the documentation in build/site (ARGS=--fresh reads every page anew); a warning or a broken link is an error
-	.venv/bin/python docs/site/build_site.py $(ARGS)
+docs: setup  ## build the documentation in build/site; a warning or a broken link is an error
+	.venv/bin/python docs/site/build_site.py
 
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)

@@ -17,12 +17,14 @@ _DOCUMENT = re.compile(r"docs/([a-z0-9-]+)\.md")
 _ROLE = re.compile(r":(mod|data|func|class|meth|attr|exc|obj):`([^`]*)`")
 _ALIAS = re.compile(r"Alias for field number \d+")
 _PREFIX = re.compile(r"(?<![`\w])([A-Z]\w*_)(?![`\w])")  # to reStructuredText a word with _ at its end is a link
+_SENTENCES: dict[str, list[str]] = {}
 SPECIAL = {"__call__", "__getitem__", "__setitem__", "__array__", "__dlpack__", "__await__", "__len__"}
 
 
 def connect(app: Sphinx) -> None:
     """Add the hooks."""
     app.connect("autodoc-process-docstring", _docstring, priority=400)  # before napoleon reads the sections
+    app.connect("autodoc-process-docstring", _unread, priority=600)  # after it
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-skip-member", _skip)
 
@@ -36,6 +38,13 @@ def _docstring(app: Sphinx, what: str, name: str, obj: object, options: object, 
     text = _PREFIX.sub(r"``\1``", text)
     text = _DOCUMENT.sub(lambda found: f":doc:`/{found[1]}`", text)
     lines[:] = text.split("\n")
+    if what in {"attribute", "data", "property"}:
+        _SENTENCES[name] = list(lines)
+
+
+def _unread(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:  # noqa: ARG001, PLR0913 -- Sphinx's
+    """Give an attribute its sentence back: napoleon takes what stands before a colon for a type."""
+    lines[:] = _SENTENCES.pop(name, lines)
 
 
 def _signature(  # noqa: PLR0913 -- Sphinx's

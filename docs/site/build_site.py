@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -30,9 +30,6 @@ def _is_installed(name: str) -> bool:
 
 def main() -> int:
     """Install what is missing, put the sources together, and build."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--fresh", action="store_true", help="read every page anew")
-    given = options.parse_args()
     started = time.monotonic()
     missing = missing_tools()
     if missing:
@@ -54,10 +51,10 @@ def main() -> int:
         "--jobs",
         "2",
     ]
-    fresh = ["--fresh-env", "--write-all"] if given.fresh else []
+    shutil.rmtree(OUT, ignore_errors=True)  # Sphinx leaves pages that are gone, and navigation that has changed
     command = [
         *sphinx,
-        *fresh,
+        "--fresh-env",
         "--conf-dir",
         ROOT / "docs" / "site",
         "--doctree-dir",

@@ -1,12 +1,19 @@
 """``vyre-driver doctor``: check everything that a dispatch depends on, one by one, and say how to fix what fails.
 
-Each check runs in a child process (``doctor_probe``): one that crashes or hangs does not stop the others.
+Each check runs in a child process (``doctor_probe``): one that crashes or hangs does not stop the others. Some of them run side
+by side, for most of their time goes into starting Python; their results are printed in the order of the list.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
-from typing import TYPE_CHECKING
+import time
+from collections import deque
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.text import Text
@@ -14,14 +21,14 @@ from rich.text import Text
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.cli.doctor_vulkan import manifests
-from vyre_driver.cli.options import add_device, add_json, print_json, printable
+from vyre_driver.cli.options import add_device, add_json, line_as_json, print_json, printable, say
 from vyre_driver.cli.progress import shown_while_it_runs
 from vyre_driver.errors import InvalidCommand
-from vyre_driver.process.workers import ChildDied, ChildTimeout, answer_of, command_to_try
+from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, command_to_try
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _WIDTH = 80
 _STYLES = {State.OK: "green", State.WARNING: "yellow", State.FAILURE: "bold red"}
@@ -33,6 +40,7 @@ _MAX_LINE = 200
 _BEFORE_DEVICES = ("python", "extensions", "kompute", "shader tools", "variables", "device files", "Vulkan loader")
 _AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune", "store")
 _MAX_TIMEOUT_S = 3600.0
+_MOST_AT_ONCE = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     timeout_s = _seconds(options.timeout)
     checks: list[Check] = []
     console = _console()
-    for check in examine(timeout_s, options.device):
+    for check in examine(timeout_s, options.device, partial(_announce, as_json=options.json)):
         checks.append(check)
         if not options.json:
             _print_check(console, check)
@@ -67,46 +75,93 @@ def run(options: argparse.Namespace) -> int:
     return int(verdict is State.FAILURE or (options.strict and verdict is State.WARNING))
 
 
-def examine(timeout_s: float, device: str | None = None) -> Iterator[Check]:
-    """Make every check, each within ``timeout_s`` seconds, and yield them; a kernel is run on each device, or on this one."""
-    for name in _BEFORE_DEVICES:
-        yield _child(name, (), timeout_s)
+def examine(timeout_s: float, device: str | None = None, announce: Callable[[str], None] = lambda _: None) -> Iterator[Check]:
+    """Make every check, each within ``timeout_s`` seconds, and yield them; a kernel is run on each device, or on this one.
+
+    ``announce`` is called with the name of each check that begins.
+    """
+    yield from _side_by_side(map(_Probe, _BEFORE_DEVICES), timeout_s, announce)
     places = manifests()
     if not places:
         fix = "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one)"
         yield Check("drivers", State.FAILURE, "no driver manifest is where the loader looks", fixes=(fix,))
-    for place in places:
-        yield _child("manifest", (place,), timeout_s)
-    devices = _child("devices", (), timeout_s, VK_LOADER_DEBUG="error,warn")
-    yield devices
-    for name in _AFTER_DEVICES:
-        yield _child(name, (), timeout_s)
-    every = [f"uuid:{one['uuid']}" for one in devices.facts.get("devices", ())]
-    for wanted in every if device is None else [device]:
-        yield _child("dispatch", (wanted,), timeout_s)
+    probes = [_Probe("manifest", (place,)) for place in places]
+    probes += [_Probe("devices", (), {"VK_LOADER_DEBUG": "error,warn"}), *map(_Probe, _AFTER_DEVICES)]
+    facts: dict[str, Any] = {}
+    for check in _side_by_side(probes, timeout_s, announce):
+        facts = check.facts if check.name == "devices" else facts
+        yield check
+    every = [f"uuid:{one['uuid']}" for one in facts.get("devices", ())]
+    dispatches = [_Probe("dispatch", (wanted,)) for wanted in (every if device is None else [device])]
+    yield from _side_by_side(dispatches, timeout_s, announce)
 
 
-def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
-    """Run one check; if its process gave no result, how the process ended is the result."""
-    shown = f"{name} {arguments[0]}" if arguments else name
-    command = command_to_try(_PROBE, name, *arguments)
+def _side_by_side(probes: Iterable[_Probe], timeout_s: float, announce: Callable[[str], None]) -> Iterator[Check]:
+    """Run the checks, as many at once as there are cores, 2 to 4, and yield what they find in their order."""
+    most, waiting = min(max(2, os.cpu_count() or 1), _MOST_AT_ONCE), iter(probes)
+    running: deque[_Running] = deque()
     try:
-        with shown_while_it_runs(f"checking {printable(shown)}"):
-            data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, env=settings.child_environment(**changes))
-    except ChildTimeout:
-        fix = f"find out what hangs with: {command}"
-        return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
-    except ChildDied as error:
-        how = f"{'was killed by' if error.signal else 'ended with'} {error.how}"
-        fix = f"look into it with: {command}; a driver that crashes here would crash your program"
-        said = _lines(error.stderr)[-_MAX_LOADER_LINES:]
-        return Check(shown, State.FAILURE, f"its process {how}", tuple(said), (fix,), {"status": error.status})
-    found = Check.of_data(data)
-    loader = tuple(line for line in _lines(err) if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
-    if loader and changes:
-        facts = {"loader_messages": list(loader)}
-        return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | facts)
-    return found
+        while True:
+            for probe in islice(waiting, most - len(running)):
+                announce(probe.shown)
+                running.append(_Running(probe))
+            if not running:
+                return
+            yield running[0].check(timeout_s)
+            running.popleft()
+    finally:
+        for one in running:
+            one.worker.end()
+
+
+class _Probe(NamedTuple):
+    """A check by its name, its arguments, and what is different in its process's environment."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    changes: Mapping[str, str] = {}
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name} {self.arguments[0]}" if self.arguments else self.name
+
+
+class _Running:
+    """A check whose process was started."""
+
+    def __init__(self, probe: _Probe) -> None:
+        self.probe = probe
+        self.began_s = time.monotonic()
+        self.worker = Worker(_PROBE, probe.name, *probe.arguments, env=settings.child_environment(**probe.changes))
+
+    def check(self, timeout_s: float) -> Check:
+        """Wait for the result; if its process gave none, how the process ended is the result."""
+        probe = self.probe
+        command = command_to_try(_PROBE, probe.name, *probe.arguments)
+        left_s = max(0.0, self.began_s + timeout_s - time.monotonic())
+        try:
+            with self.worker, shown_while_it_runs(f"checking {printable(probe.shown)}"):
+                data, err = self.worker.only_answer(left_s)
+        except ChildTimeout:
+            fix = f"find out what hangs with: {command}"
+            return Check(probe.shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
+        except ChildDied as error:
+            how = f"{'was killed by' if error.signal else 'ended with'} {error.how}"
+            fix = f"look into it with: {command}; a driver that crashes here would crash your program"
+            said = _lines(error.stderr)[-_MAX_LOADER_LINES:]
+            return Check(probe.shown, State.FAILURE, f"its process {how}", tuple(said), (fix,), {"status": error.status})
+        found = Check.of_data(data)
+        loader = tuple(line for line in _lines(err) if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
+        if loader and probe.changes:
+            facts = {"loader_messages": list(loader)}
+            return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | facts)
+        return found
+
+
+def _announce(name: str, *, as_json: bool) -> None:
+    """Print which check begins as a line on standard error; a terminal shows it otherwise."""
+    if sys.stderr is not None and not sys.stderr.isatty():
+        say(line_as_json({"checking": name}) if as_json else f"checking {name}", on_stderr=True)
 
 
 def _lines(err: bytes) -> list[str]:

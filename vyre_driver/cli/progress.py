@@ -36,7 +36,7 @@ def progress(what: str, of: int | None = None) -> Iterator[Callable[..., None]]:
 @contextmanager
 def shown_while_it_runs(what: str) -> Iterator[None]:
     """Show what is under way on standard error while the block runs; nothing where that is not a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     from rich.console import Console  # late: most verbs show no progress

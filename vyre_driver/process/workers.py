@@ -122,6 +122,14 @@ class Worker(_Session):
         except ValueError:
             raise ChildDied(None, self.stderr_tail(), f"an answer that is not JSON: {line[:_SHOWN_CHARACTERS]!r}") from None
 
+    def only_answer(self, within: float | None = None) -> tuple[Any, bytes]:
+        """Return the one answer, and what was printed to standard error; raises as ``answer``, also for a bad exit status."""
+        found = self.answer(within)
+        status = self.status_within()
+        if status:
+            raise ChildDied(status, self.stderr_tail())
+        return found, self.stderr_tail()
+
     def has_answer(self, within: float | None) -> bool:
         """Wait until ``answer`` need not wait; returns False after so many seconds."""
         assert self.stdout is not None  # noqa: S101 -- it was asked for
@@ -154,11 +162,7 @@ class Worker(_Session):
 def answer_of(module: str, *arguments: str, within: float | None = None, **how: Any) -> tuple[Any, bytes]:  # noqa: ANN401
     """Return the one answer of a ``Worker``, and what it printed to standard error; raises as ``Worker.answer``."""
     with Worker(module, *arguments, **how) as worker:
-        found = worker.answer(within)
-        status = worker.status_within()
-        if status:
-            raise ChildDied(status, worker.stderr_tail())
-        return found, worker.stderr_tail()
+        return worker.only_answer(within)
 
 
 def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> Ended:  # noqa: ANN401

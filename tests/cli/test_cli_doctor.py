@@ -9,9 +9,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -233,53 +232,6 @@ def test_a_terminal_is_told_which_check_runs() -> None:
     )
     told = on_a_terminal(code)
     assert ("checking python" in told, told.rstrip().endswith("State.OK")) == (True, True)
-
-
-def test_a_pipe_gets_a_line_for_each_check_that_begins(run_here: RunChild, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_only(monkeypatch, "variables", "Vulkan loader")
-    monkeypatch.setattr(doctor, "manifests", list)
-    env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
-    names = ["variables", "Vulkan loader", "devices"]
-    plain, data = run_here("doctor", env=env), run_here("doctor", "--json", env=env)
-    assert plain.stderr.splitlines() == [f"checking {name}" for name in names]
-    assert [json.loads(line) for line in data.stderr.splitlines()] == [{"schema": 1, "checking": name} for name in names]
-
-
-class Probe:
-    """Stands for the process of a check that ends when it is let go."""
-
-    made: ClassVar[list[Probe]] = []
-
-    def __init__(self, _: str, name: str, **__: object) -> None:
-        self.name, self.ended = name, False
-        self.made.append(self)
-
-    def only_answer(self, _: float) -> tuple[dict[str, object], bytes]:
-        return Check(self.name, State.OK, f"one of {len(self.made)} begun").as_data(), b""
-
-    def end(self, *_: object) -> None:
-        self.ended = True
-
-    def __enter__(self) -> Probe:
-        return self
-
-    __exit__ = end
-
-
-def test_checks_run_side_by_side_and_what_was_begun_ends_with_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_only(monkeypatch, "python", "extensions", "kompute", "shader tools")
-    monkeypatch.setattr(doctor, "Worker", Probe)
-    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(Probe, "made", [])
-    begun: list[str] = []
-    examination = doctor.examine(60, None, begun.append)
-    found = [(one.name, one.says) for one in islice(examination, 3)]
-    assert (found, begun) == (
-        [("python", "one of 2 begun"), ("extensions", "one of 3 begun"), ("kompute", "one of 4 begun")],
-        ["python", "extensions", "kompute", "shader tools"],
-    )
-    examination.close()  # type: ignore[attr-defined] # a generator
-    assert [one.ended for one in Probe.made] == [True] * 4
 
 
 @pytest.mark.device

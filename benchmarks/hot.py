@@ -96,10 +96,10 @@ def program(count: int) -> Program:
 
 def telling(number: int) -> dict[str, Callable[[], float]]:
     """What a bound kernel's run pays to be told of, its two looks at the clock included, while nobody listens."""
-    replays, twin = Events().replays("ab" * 32), counters_twin.Counters(5)
+    dispatches, twin = Events().dispatches("ab" * 32, ("a kernel",)), counters_twin.Counters(5)
 
     def ours() -> None:
-        replays.ended(replays.now())
+        dispatches.ran(dispatches.now())
 
     def plainly() -> None:
         began = time.perf_counter_ns()

@@ -21,7 +21,7 @@ from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.kompute.pinned import pinned_array
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
-from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program
+from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program, name_of
 from vyre_driver.runtime.context import Context
 from vyre_driver.runtime.pipelines import FirstPipelines, shared_store
 from vyre_driver.runtime.recording import recording_of_settings
@@ -208,7 +208,7 @@ class Driver:
             check_no_space(space)
             return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked)
         except Exception as error:
-            self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
+            self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began, kernel=name_of(module))
             raise
 
     def _tune_unasked(self, *call: Any) -> None:  # noqa: ANN401 -- as tune_program_unasked
@@ -352,10 +352,10 @@ class Driver:
         """
         return stream_of(self.context, kernel, chunks, out, timeout, on_progress, named)
 
-    def batch(self) -> Batch:
-        """Return an empty batch: bound kernels that go to the device in one submission."""
+    def batch(self, label: str | None = None) -> Batch:
+        """Return an empty batch: bound kernels that go to the device in one submission; ``label`` is for ``driver.events``."""
         self.context.device.check_usable()
-        return Batch(self.events)
+        return Batch(self.events, label)
 
     def warm(self, kernels: Iterable[Kernel]) -> WarmReport:
         """Make kernels ready before their first calls (docs/fleet.md); raises InvalidInput if one is of another driver."""

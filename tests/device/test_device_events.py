@@ -14,6 +14,7 @@ from listeners import Heard
 from vyre_driver import Driver, DriverPool
 from vyre_driver.backends import DispatchConfig, acquire
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
 
@@ -60,10 +61,47 @@ def test_replays_futures_and_batches_are_told_once_each(driver: Driver) -> None:
     assert heard.told() == [
         ("dispatch", 1, True, ""),
         ("dispatch", 1, False, ""),
+        ("complete", 1, True, ""),
         ("dispatch", 3, True, "batch"),
         ("dispatch", 3, False, "batch"),
+        ("complete", 3, True, "batch"),
     ]
     assert driver.events.counts()[EventKind.DISPATCH] == 8
+
+
+def test_kernels_and_labels_are_named_on_every_path(driver: Driver) -> None:
+    saxpy, step = driver.compile(shipped_module("saxpy")), driver.compile(glsl(STEP))
+    values, x = driver.buffer(np.ones(64, np.uint32)), driver.buffer(X)
+    bound = step.bind(values, push_constants=STEPS, label="bound")
+    heard = Heard()
+    driver.events.add_listener(heard)
+    saxpy(X, X, push_constants=PUSH, label="call")
+    bound.run()
+    bound.submit().result()
+    step.bind(values, push_constants=STEPS).run()
+    batch = driver.batch(label="both")
+    batch.add(bound)
+    batch.add(saxpy.bind(x, driver.buffer(X), push_constants=PUSH))
+    batch.run()
+    batch.submit().result()
+    list(driver.stream(saxpy, [(X, X)], label="chunk", push_constants=PUSH))
+    named = [(one.kind.value, one.kernel, one.detail) for one in heard.events if one.kind is not EventKind.COMPILE]
+    assert named == [
+        ("dispatch", saxpy.name, "call"),
+        ("dispatch", step.name, "bound"),
+        ("dispatch", step.name, "bound"),
+        ("complete", step.name, "bound"),
+        ("dispatch", step.name, ""),
+        ("dispatch", f"{step.name}, {saxpy.name}", "both"),
+        ("dispatch", f"{step.name}, {saxpy.name}", "both"),
+        ("complete", f"{step.name}, {saxpy.name}", "both"),
+        ("dispatch", saxpy.name, "chunk"),
+    ]
+    counted = {one.name: one.dispatches for one in driver.events.kernels()}
+    assert (counted[saxpy.name], counted[step.name]) == (4, 5)
+    for refused in (lambda: step.bind(values, label=1), lambda: driver.batch(label=2)):  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="label is of type int"):
+            refused()
 
 
 def test_a_dispatch_that_fails_is_not_told_as_one(driver: Driver) -> None:
@@ -109,7 +147,17 @@ def test_a_drivers_metrics_are_its_counters(driver: Driver, layer: str) -> None:
     device["number"] = str(driver.number)
     assert all(device.items() <= one.labels.items() for samples in found.values() for one in samples)
     events = {one.labels["kind"]: one.value for one in found["vyre_driver_events"]}
-    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0, "failure": 0, "fetch": 0}
+    assert events == {
+        "compile": 1,
+        "hit": 0,
+        "miss": 1,
+        "dispatch": 5,
+        "complete": 0,
+        "tune": 0,
+        "evict": 0,
+        "failure": 0,
+        "fetch": 0,
+    }
     seconds = {one.labels["kind"]: one.value for one in found["vyre_driver_event_seconds"]}
     assert seconds == {kind.value: spent / 1e9 for kind, spent in driver.events.total_ns().items()}
     counts: Any = driver.report()["cache"]

@@ -64,8 +64,8 @@ def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver,
     assert layered.events.counts()[EventKind.FAILURE] == len(calls)
     assert layered.events.failures() == {(COMPILE, 2102): 1, (COMPILE, 1006): 1, (DISPATCH, 2201): 4, (DISPATCH, 2007): 1}
     lines = [one.getMessage() for one in caplog.records if one.name == "vyre_driver.telemetry.events"]
-    assert lines[0] == f"compile failed: InvalidSpecialization 2102: {errors[0].problem}"
-    assert lines[2] == f"dispatch {kernel.trace.key} failed: InvalidInput 2201: {errors[2].problem}"
+    assert lines[0] == f"compile <source> failed: InvalidSpecialization 2102: {errors[0].problem}"
+    assert lines[2] == f"dispatch <source> {kernel.trace.key} failed: InvalidInput 2201: {errors[2].problem}"
     assert len(lines) == len(calls)
 
 

@@ -19,6 +19,7 @@ class Counters:
     def __init__(self, kinds: int) -> None:
         self._counts = [0] * kinds
         self._total_ns = [0] * kinds
+        self._histograms = [[0] * 44 for _ in range(kinds)]
         self._kept: deque[Parts] = deque(maxlen=256)
         self._lock = threading.Lock()
         self.hear: Callable[[Parts], None] | None = None
@@ -28,6 +29,9 @@ class Counters:
         with self._lock:
             self._counts[kind] += count
             self._total_ns[kind] += duration_ns or 0
+            if duration_ns is not None:
+                place = next((place for place in range(43) if duration_ns <= 2**place), 43)
+                self._histograms[kind][place] += 1
             self._kept.append(parts)
         if self.hear is not None:
             self.hear(parts)
@@ -37,6 +41,9 @@ class Counters:
 
     def total_ns(self) -> list[int]:
         return list(self._total_ns)
+
+    def histogram(self, kind: int) -> list[int]:
+        return list(self._histograms[kind])
 
     def recent(self) -> list[Parts]:
         return list(self._kept)

@@ -38,14 +38,16 @@ def test_events_are_counted_and_their_times_summed() -> None:
     events = Events()
     events.emit(EventKind.HIT, 5, "ab", detail="hit")
     events.emit(EventKind.HIT, 6, "cd")
-    events.dispatched(10, "ab", 1, "first")
-    events.dispatched(None, None, 7, "batch")
+    events.emit(EventKind.DISPATCH, 10, "ab", 1, "first")
+    events.emit(EventKind.DISPATCH, None, None, 7, "batch")
     events.evicted(3, 4096)
     assert {kind.value: count for kind, count in events.counts().items()} == {
         "compile": 0,
         "hit": 2,
         "miss": 0,
         "dispatch": 8,
+        "complete": 0,
+        "tune": 0,
         "evict": 3,
         "failure": 0,
         "fetch": 0,
@@ -63,7 +65,7 @@ def test_events_are_counted_and_their_times_summed() -> None:
 def test_the_last_256_events_are_kept_with_the_time_of_each() -> None:
     events, began = Events(), time.time_ns()
     for number in range(300):
-        events.dispatched(number, None)
+        events.emit(EventKind.DISPATCH, number, None)
     kept = events.recent()
     assert [one.duration_ns for one in kept] == list(range(44, 300))
     assert all(began <= one.ended_ns <= time.time_ns() for one in kept)
@@ -75,7 +77,7 @@ def test_listeners_hear_what_happens_while_they_listen() -> None:
     events.add_listener(heard)
     events.add_listener(other)
     events.emit(EventKind.HIT, 1, "ab", 2, "x")
-    events.dispatched(3, "ab")
+    events.emit(EventKind.DISPATCH, 3, "ab")
     events.remove_listener(heard)
     events.remove_listener(heard)
     events.emit(EventKind.EVICT)
@@ -105,7 +107,7 @@ def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest
     heard, events = Heard(), Events([Raises()])
     events.add_listener(heard)
     for _ in range(2):
-        events.dispatched(1, None)
+        events.emit(EventKind.DISPATCH, 1, None)
     assert (len(heard.events), events.listeners_dropped, events.counts()[EventKind.DISPATCH]) == (2, 1, 2)
     assert [(one.name, one.levelname, one.getMessage()) for one in caplog.records] == [
         ("vyre_driver.telemetry.events", "ERROR", "a listener raised, and is removed")
@@ -117,9 +119,9 @@ def test_events_of_8_threads_are_all_counted_and_what_is_kept_of_them_is_whole()
     torn: list[tuple[Event, ...]] = []
 
     def work(number: int) -> None:
-        replays, name = events.replays(f"replay {number}"), str(number)
+        replays, name = events.dispatches(f"replay {number}", ("k",)), str(number)
         for turn in range(2000):
-            events.dispatched(number, name, number, name)
+            events.emit(EventKind.DISPATCH, number, name, number, name)
             events.emit(EventKind.HIT, number, name, number, name)
             replays.handed_over()
             if turn % 20 == 0 and not are_whole(kept := events.recent()):
@@ -149,13 +151,13 @@ def is_whole(event: Event) -> bool:
 
 def test_a_replay_is_told_of_as_a_dispatch_from_its_beginning_to_its_end() -> None:
     heard, events = Heard(), Events()
-    replays = events.replays("ab")
+    replays = events.dispatches("ab", ("k",))
     outside, began_ns = time.monotonic_ns(), time.time_ns()
     began = replays.now()
-    replays.ended(began)
+    replays.ran(began)
     outside = time.monotonic_ns() - outside
     events.add_listener(heard)
-    replays.ended(began)
+    replays.ran(began)
     replays.handed_over()
     first, second, last = events.recent()
     assert (heard.events, parts(last)) == ([second, last], (EventKind.DISPATCH, None, "ab", 1, ""))
@@ -174,17 +176,17 @@ def test_a_label_of_any_text_type_is_kept_as_it_is_and_let_go_when_others_push_i
         __slots__ = ("__weakref__",)
 
         def __del__(self) -> None:
-            events.dispatched(None, None, detail="its end")
+            events.emit(EventKind.DISPATCH, None, None, detail="its end")
 
     events, label = Events(), Label("mine")
     gone = weakref.ref(label)
-    events.dispatched(1, "ab", 1, label)
+    events.emit(EventKind.DISPATCH, 1, "ab", 1, label)
     (kept,) = events.recent()
     assert kept.detail is label
     del label, kept
     for number in range(256):
         assert gone() is not None
-        events.dispatched(number, None)
+        events.emit(EventKind.DISPATCH, number, None)
     found = [(one.duration_ns, one.detail) for one in events.recent()]
     assert (gone(), found) == (None, [(number, "") for number in range(1, 256)] + [(None, "its end")])
     assert events.counts()[EventKind.DISPATCH] == 258
@@ -194,7 +196,7 @@ def test_events_but_for_dispatches_are_logged_for_who_wants_it(caplog: pytest.Lo
     with caplog.at_level(logging.DEBUG, "vyre_driver"):
         events = Events()
         events.emit(EventKind.MISS, 5, "ab", detail="no entry")
-        events.dispatched(5, "ab")
+        events.dispatches("ab", ("k",)).handed_over()
     assert [one.getMessage() for one in caplog.records] == ["miss ab: no entry"]
 
 

@@ -113,7 +113,7 @@ def test_events_are_their_counts() -> None:
     events = Events()
     before = repr(events)
     events.emit(EventKind.HIT)
-    events.dispatched(5, None, 3)
+    events.emit(EventKind.DISPATCH, 5, None, 3)
     assert (before, repr(events)) == (
         "<vyre_driver.Events none yet, 0 listeners>",
         "<vyre_driver.Events hit 1, dispatch 3, 0 listeners>",

@@ -23,7 +23,6 @@ from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.kompute.elements import checked_dtype
-from vyre_driver.kompute.timing import run_timed
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig, ProgramConfig
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
-    from vyre_driver.telemetry.events import Events
 
 _NS_PER_S = 1_000_000_000
 # Of the default set some nodes do not become SPIR-V, for want of something that kompute or SPIR-V has not.
@@ -192,7 +190,7 @@ class KomputeBackend(Backend):
         began = time.perf_counter_ns()
         chosen = loaded.config if config is None else config
         kernel = loaded.kernel_for(chosen)
-        times = _run_bound(self.driver.events, kernel, named, chosen, push_constants)
+        times = _run_bound(kernel, named, chosen, push_constants)
         return TimedDispatch((), time.perf_counter_ns() - began, *times)
 
     def metrics(self) -> dict[str, int | float]:
@@ -302,7 +300,7 @@ class KomputeArtifact(LoadedArtifact):
             outputs = _run_calls(kernel, inputs, chosen, push_constants)
             return TimedDispatch(outputs, time.perf_counter_ns() - began)
         buffers = [self.backend.driver.buffer(_contents(one)) for one in arguments]
-        times = _run_bound(self.backend.driver.events, kernel, buffers, chosen, push_constants)
+        times = _run_bound(kernel, buffers, chosen, push_constants)
         written = [one for one, argument in zip(buffers, arguments, strict=True) if argument.binding.role.produces_output]
         outputs = tuple(kernel.source.rules.trimmed([one.read() for one in written]))
         return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
@@ -391,9 +389,8 @@ def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) ->
 
 
 def _run_bound(
-    events: Events, kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push_constants: Mapping[str, object] | None
+    kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push_constants: Mapping[str, object] | None
 ) -> tuple[int, int, int | None]:
-    bound = kernel.bind(*buffers, workgroups=config.grid_override, push_constants=push_constants)
-    times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)
-    events.dispatched(times.enqueue_ns + times.wait_ns, kernel.trace.key, 1, config.label or "")
+    bound = kernel.bind(*buffers, workgroups=config.grid_override, push_constants=push_constants, label=config.label)
+    times = bound.run_timed(config.fixpoint_iterations or 1, config.timeout)
     return times.enqueue_ns, times.wait_ns, times.device_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from vyre_driver.display.line import one_line
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from vyre_driver.isolated.kernel import IsolatedKernel
     from vyre_driver.isolated.process import Handle
     from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.runtime.observed import Observed
 
 
 class IsolatedBound(BoundKernel):
@@ -26,9 +28,15 @@ class IsolatedBound(BoundKernel):
 
     __slots__ = ("_buffers", "_handle", "_kernel")
 
-    def __init__(self, handle: Handle, kernel: IsolatedKernel, buffers: Sequence[object]) -> None:
+    def __init__(self, handle: Handle, kernel: IsolatedKernel, buffers: Sequence[object], observed: Observed) -> None:
         """Be what the child has bound; made by ``IsolatedKernel.bind``."""
         self._handle, self._kernel, self._buffers = handle, kernel, tuple(buffers)
+        self._observed = observed
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._kernel.name
 
     @property
     def handle(self) -> Handle:
@@ -37,14 +45,24 @@ class IsolatedBound(BoundKernel):
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait; raises as ``Child.ask``."""
-        if timeout is not None:
-            Deadline(timeout, self._kernel.name)
-        child = self._handle.child
-        child.ask(f"the kernel {self._kernel.name!r}", "run", self._handle.number, timeout, timeout=timeout)
+        began = time.perf_counter_ns()
+        try:
+            if timeout is not None:
+                Deadline(timeout, self._kernel.name)
+            child = self._handle.child
+            child.ask(f"the kernel {self._kernel.name!r}", "run", self._handle.number, timeout, timeout=timeout)
+        except Exception as error:
+            self._observed.failed(error, time.perf_counter_ns() - began)
+            raise
+        self._observed.dispatches.ran(began)
 
     def set(self, /, **push_constants: object) -> None:
         """Replace push constants, all or some of them, in what is run from now on; raises as ``BoundKernel.set``."""
-        self._handle.child.ask(f"the kernel {self._kernel.name!r}", "set", self._handle.number, push_constants)
+        try:
+            self._handle.child.ask(f"the kernel {self._kernel.name!r}", "set", self._handle.number, push_constants)
+        except Exception as error:
+            self._observed.failed(error)
+            raise
 
     def submit(self, *, block: bool | None = None) -> NoReturn:  # noqa: ARG002 -- the base's
         """Refuse: nobody here would see the work end."""
@@ -69,12 +87,12 @@ class IsolatedBound(BoundKernel):
 class IsolatedBatch(Batch):
     """Bound kernels of one child, run as one submission and asked for by one message."""
 
-    def __init__(self, driver: IsolatedDriver) -> None:
+    def __init__(self, driver: IsolatedDriver, label: str | None) -> None:
         """Start empty; made by ``IsolatedDriver.batch``."""
+        super().__init__(driver.events, label)
         self._driver = driver
         self._isolated: list[IsolatedBound] = []
         self._bound = self._isolated  # type: ignore[assignment] # what the base counts
-        self._recordings = None
 
     def add(self, bound: BoundKernel) -> None:
         """Append a bound kernel; raises InvalidInput if it is none of the driver's process."""
@@ -86,9 +104,19 @@ class IsolatedBatch(Batch):
         if self._isolated and bound.handle.child is not self._isolated[0].handle.child:
             raise InvalidInput("the batch holds kernels of several processes", fix="make a batch for each driver")
         self._isolated.append(bound)
+        self._observed = None
 
     def run(self, timeout: float | None = None) -> None:
         """Submit all and wait; raises as ``Child.ask``, and InvalidInput for an empty one."""
+        observed, began = self._watched(), time.perf_counter_ns()
+        try:
+            self._run(timeout)
+        except Exception as error:
+            observed.failed(error, time.perf_counter_ns() - began)
+            raise
+        observed.dispatches.ran(began)
+
+    def _run(self, timeout: float | None) -> None:
         if not self._isolated:
             raise InvalidInput("the batch is empty", fix="add a bound kernel to it")
         if timeout is not None:

@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +33,8 @@ from vyre_driver.isolated.process import Child
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.elements import checked_dtype, checked_shape
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.telemetry.events import Events
+from vyre_driver.runtime.compiling import name_of
+from vyre_driver.telemetry.events import EventKind, Events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -173,8 +175,13 @@ class IsolatedDriver(_Driver):
         space: TuningSpace | None = None,
     ) -> Kernel:
         """Compile a kernel in the child, as ``Driver.compile``; raises as that, and DriverCrashed if the process dies of it."""
-        recipe = {"code": code_of(module), "constants": constants, "config": config, "space": space}
-        return IsolatedKernel(self, recipe)
+        began = time.perf_counter_ns()
+        try:
+            recipe = {"code": code_of(module), "constants": constants, "config": config, "space": space}
+            return IsolatedKernel(self, recipe)
+        except Exception as error:
+            self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began, kernel=name_of(module))
+            raise
 
     def tune(self, code: SpirvModule | Program, /, *arrays: object, **how: Any) -> TuningResult:  # noqa: ANN401 -- Driver.tune's
         """Tune in the child, as ``Driver.tune``, without ``on_progress``; a candidate that kills the process ends the search.
@@ -190,15 +197,16 @@ class IsolatedDriver(_Driver):
         VyreError
             What ``Driver.tune`` raises.
         """
-        if how.get("on_progress") is not None:
-            raise not_here("listener of a tuning's progress")
-        child = self.child()
-        named = {name: value for name, value in how.items() if isinstance(value, np.ndarray | Buffer)}
-        sent = Sent(child, arrays, named)
-        rest = {name: value for name, value in how.items() if name not in named}
-        found: TuningResult = child.ask("tuning", "tune", code_of(code), sent.arrays, sent.named, rest, held=sent.held)
-        self._tuning = None  # what this process has read is out of date
-        return found
+        with self.events.timed(EventKind.TUNE, name_of(code)):
+            if how.get("on_progress") is not None:
+                raise not_here("listener of a tuning's progress")
+            child = self.child()
+            named = {name: value for name, value in how.items() if isinstance(value, np.ndarray | Buffer)}
+            sent = Sent(child, arrays, named)
+            rest = {name: value for name, value in how.items() if name not in named}
+            found: TuningResult = child.ask("tuning", "tune", code_of(code), sent.arrays, sent.named, rest, held=sent.held)
+            self._tuning = None  # what this process has read is out of date
+            return found
 
     def empty(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``; ``share`` is refused."""
@@ -223,10 +231,10 @@ class IsolatedDriver(_Driver):
         """Refuse: its pieces would wait for each other across processes."""
         raise not_here("streams")
 
-    def batch(self) -> Batch:
+    def batch(self, label: str | None = None) -> Batch:
         """Return an empty batch, whose run is one message."""
         self.child()
-        return IsolatedBatch(self)
+        return IsolatedBatch(self, label)
 
     def assert_warm(self) -> None:
         """Refuse to compile from now on, as ``Driver.assert_warm``, in later processes too."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from vyre_driver.binding.outputs import targets_of
+from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.program import Program
@@ -21,8 +22,8 @@ from vyre_driver.isolated.places import ARRAY
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.runtime.describe import SignatureProperty, call_signature
 from vyre_driver.runtime.kernel import Kernel, as_returned
+from vyre_driver.runtime.observed import Observed
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ class IsolatedKernel(Kernel):
         self._made: tuple[Handle, dict[str, Any], dict[object, Form]] = self._compiled_in(driver.child())
         self.plan = self._made[1]["plan"]
         self.workgroup_size = self._made[1]["workgroup_size"]
-        self._key: str = self._made[1]["key"]
+        self._observed = Observed(driver.events, self._made[1]["key"], self.name)
 
     def __call__(  # noqa: PLR0913 -- what a call takes, by keyword
         self,
@@ -87,9 +88,9 @@ class IsolatedKernel(Kernel):
                 Deadline(timeout, self._driver.device.name)  # which refuses what is no time
             outputs = self._call(arrays, named, options, out, timeout)
         except Exception as error:
-            self._driver.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._key)
+            self._observed.failed(error, time.perf_counter_ns() - began)
             raise
-        self._driver.events.dispatched(time.perf_counter_ns() - began, self._key, 1, label or "")
+        self._observed.dispatches.ran(began, label)
         return as_returned(outputs)
 
     def _call_plainly(
@@ -109,6 +110,7 @@ class IsolatedKernel(Kernel):
         workgroups: int | Sequence[int] | None = None,
         invocations: int | Sequence[int] | None = None,
         push_constants: Mapping[str, object] | None = None,
+        label: str | None = None,
         **named: object,
     ) -> BoundKernel:
         """Bind resident buffers of the same driver, as ``Kernel.bind``; they and what is bound go with the process.
@@ -120,14 +122,19 @@ class IsolatedKernel(Kernel):
         VyreError
             What ``Kernel.bind`` raises.
         """
-        handle = self._handle()
-        sent = Sent(handle.child, buffers, named)
-        grid = {"workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
-        made = handle.child.handle()
-        handle.child.ask(
-            f"a binding of {self.name!r}", "bind", made.number, handle.number, sent.arrays, sent.named, grid, held=sent.held
-        )
-        return IsolatedBound(made, self, sent.objects)
+        try:
+            if label is not None:
+                check_text("label", label)
+            handle = self._handle()
+            sent = Sent(handle.child, buffers, named)
+            grid = {"workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
+            made, what = handle.child.handle(), f"a binding of {self.name!r}"
+            handle.child.ask(what, "bind", made.number, handle.number, sent.arrays, sent.named, grid, held=sent.held)
+        except Exception as error:
+            self._observed.failed(error)
+            raise
+        observed = self._observed if label is None else self._observed.labelled(label)
+        return IsolatedBound(made, self, sent.objects, observed)
 
     @property
     def name(self) -> str:

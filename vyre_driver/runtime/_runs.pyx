@@ -7,7 +7,7 @@ On an NVIDIA H200 the same in Python took half a microsecond of a run's 14 (benc
 cimport cython
 from libc.stdint cimport int64_t
 
-from vyre_driver.telemetry._counters cimport Replays, monotonic_ns
+from vyre_driver.telemetry._counters cimport Dispatches, monotonic_ns
 from vyre_driver.vulkan.layer._layer cimport Runnable
 
 
@@ -21,15 +21,15 @@ cdef class Ring:
 cdef class ToldRuns:
     """The runs of recordings that may be replaced in one step.
 
-    Each is told to ``replays``, one that raises to ``failed(error, duration_ns)``.
+    Each is added to ``dispatches``; one that raises is reported to ``failed(error, duration_ns)``.
     """
 
     cdef public Ring _recordings
-    cdef Replays _replays
+    cdef Dispatches _dispatches
     cdef object _failed
 
-    def __init__(self, Ring recordings not None, Replays replays not None, failed not None):
-        self._recordings, self._replays, self._failed = recordings, replays, failed
+    def __init__(self, Ring recordings not None, Dispatches dispatches not None, failed not None):
+        self._recordings, self._dispatches, self._failed = recordings, dispatches, failed
 
     @cython.annotation_typing(False)
     @cython.nonecheck(True)
@@ -42,4 +42,4 @@ cdef class ToldRuns:
         except Exception as error:
             self._failed(error, monotonic_ns() - began_ns)
             raise
-        self._replays.add(began_ns)
+        self._dispatches.add(began_ns, self._dispatches.detail)

@@ -6,14 +6,15 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_in_order
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.futures import DispatchFuture
+from vyre_driver.runtime.observed import ObservedBatch
 from vyre_driver.runtime.recordings import Recordings
-from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,9 +29,13 @@ class Batch:
     only read the ones they share, run side by side; the others in order.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, label: str | None = None) -> None:
         """Start empty; made by ``Driver.batch``."""
+        if label is not None:
+            check_text("label", label)
         self._events = events
+        self._label = "batch" if label is None else label
+        self._observed: ObservedBatch | None = None
         self._bound: list[BoundKernel] = []
         self._recordings: Recordings | None = None
 
@@ -56,29 +61,28 @@ class Batch:
                 fix="add what kernel.bind(...) returns",
             )
         self._bound.append(bound)
-        self._recordings = None
+        self._recordings = self._observed = None
 
     def run(self, timeout: float | None = None) -> None:
         """Submit all and wait; raises as ``DispatchFuture.result``."""
+        observed = self._watched()
         began = time.perf_counter_ns()
         try:
             self._recorded().first.run(timeout)
         except Exception as error:
-            self._events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began)
+            observed.failed(error, time.perf_counter_ns() - began)
             raise
-        self._report(time.perf_counter_ns() - began)
+        observed.dispatches.ran(began)
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Submit all and return at once, also while earlier submissions are under way; as ``BoundKernel.submit``."""
-        failed = partial(self._events.failed, EventKind.DISPATCH)
+        observed = self._watched()
         try:
             submission, generation = self._recorded().submit(block)
-            future = DispatchFuture(submission, generation, failed, f"a batch of {len(self._bound)}")
+            return DispatchFuture(submission, generation, observed)
         except Exception as error:
-            failed(error)
+            observed.failed(error)
             raise
-        self._report(None)
-        return future
 
     def __enter__(self) -> Batch:
         """Return the batch itself."""
@@ -89,8 +93,11 @@ class Batch:
         if error is None and self._bound:
             self.run()
 
-    def _report(self, duration_ns: int | None) -> None:
-        self._events.dispatched(duration_ns, None, len(self._bound), "batch")
+    def _watched(self) -> ObservedBatch:
+        observed = self._observed
+        if observed is None:
+            observed = self._observed = ObservedBatch(self._events, [one.name for one in self._bound], self._label)
+        return observed
 
     def _recorded(self) -> Recordings:
         if not self._bound:

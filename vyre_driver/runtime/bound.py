@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,11 @@ from vyre_driver.binding.push_constants import repacked_push_constants
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_alone, record_for_c
+from vyre_driver.kompute.timing import run_timed
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime._runs import ToldRuns
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
-from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,23 +24,12 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.buffer import Buffer, Lifetime
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.kompute.submission import NoDispatch, Span
+    from vyre_driver.kompute.timing import DispatchTimes
     from vyre_driver.lowering.source import KernelSource
-    from vyre_driver.telemetry.events import Events
+    from vyre_driver.runtime.observed import Observed
     from vyre_driver.vulkan.layer._layer import Taken
 
 _MAX_RECENT = 32
-
-
-class Observed:
-    """How the dispatches of one pipeline are recorded among a driver's events, and named in messages."""
-
-    __slots__ = ("failed", "replays", "what")
-
-    def __init__(self, events: Events, key: str) -> None:
-        """Record under this key of the cache."""
-        self.what = f"kernel {key[:16]}"
-        self.replays = events.replays(key)
-        self.failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
 
 
 class ResidentDispatch:
@@ -68,15 +58,17 @@ class ResidentDispatch:
 class BoundKernel(ToldRuns):
     """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
 
-    __slots__ = ("__weakref__", "_dispatch")
+    __slots__ = ("__weakref__", "_dispatch", "_observed")
 
     _recordings: Recordings
 
-    def __init__(self, dispatch: ResidentDispatch) -> None:
-        """Made by ``Kernel.bind``."""
+    def __init__(self, dispatch: ResidentDispatch, label: str | None = None) -> None:
+        """Made by ``Kernel.bind``; ``label`` is for ``driver.events``."""
         # Those are its recordings until ``set`` puts its own there, in one step.
-        super().__init__(dispatch.recordings, dispatch.observed.replays, dispatch.observed.failed)
+        observed = dispatch.observed if label is None else dispatch.observed.labelled(label)
+        super().__init__(dispatch.recordings, observed.dispatches, observed.failed)
         self._dispatch = dispatch
+        self._observed = observed
 
     @property
     def pipeline(self) -> BoundPipeline | NoDispatch:
@@ -104,7 +96,7 @@ class BoundKernel(ToldRuns):
 
     def __repr__(self) -> str:
         """Return which kernel it is of, on one line."""
-        return one_line("BoundKernel", f"of {self._dispatch.observed.what}")
+        return one_line("BoundKernel", f"of {self._observed.what}")
 
     def set(self, /, **push_constants: object) -> None:
         """Replace push constants, all or some of them, in what is run and submitted from now on; the others keep their values.
@@ -130,8 +122,21 @@ class BoundKernel(ToldRuns):
             )
             self._recordings = recordings.renewed(words + dispatch.counts)
         except Exception as error:
-            dispatch.observed.failed(error)
+            self._observed.failed(error)
             raise
+
+    def run_timed(self, runs: int, timeout: float | None = None) -> DispatchTimes:
+        """Run it so often, one run after the other, within ``timeout`` seconds, and measure that; raises as ``run``."""
+        observed, began_ns = self._observed, time.perf_counter_ns()
+        try:
+            times = run_timed(self, runs, timeout)
+        except Exception as error:
+            observed.failed(error, time.perf_counter_ns() - began_ns)
+            raise
+        observed.dispatches.ran(began_ns)
+        if times.device_ns is not None:
+            observed.dispatches.measured(times.device_ns)
+        return times
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Hand the work to the device and return at once, also while earlier submissions of it are under way.
@@ -150,15 +155,18 @@ class BoundKernel(ToldRuns):
         DispatchFailed
             If it cannot be handed over.
         """
-        observed = self._dispatch.observed
+        observed = self._observed
         try:
             submission, generation = self._recordings.submit(block)
-            future = DispatchFuture(submission, generation, observed.failed, observed.what)
+            return DispatchFuture(submission, generation, observed)
         except Exception as error:
             observed.failed(error)
             raise
-        observed.replays.handed_over()
-        return future
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._dispatch.source.name
 
 
 def take_for_c(kernel: object) -> Taken:

@@ -40,7 +40,7 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
     lookup = context.cache.get(key)
     lookup_ns = time.perf_counter_ns() - looked
     found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
-    context.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
+    context.events.emit(found, lookup_ns, key.hex, 1, lookup.reason, source.name)
     entry, reason = lookup.entry, lookup.reason
     if entry is None:
         entry, reason = context.first_pipelines.missed(key, reason, source.lower)

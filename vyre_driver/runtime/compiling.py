@@ -47,6 +47,12 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
     return Kernel(context, _compiled(context, module, source, began))
 
 
+def name_of(code: object) -> str:
+    """Return the name of what is to be compiled, which may be anything; empty where it has none."""
+    name = getattr(code, "name", "")
+    return name if isinstance(name, str) else ""
+
+
 def check_no_space(space: TuningSpace | None) -> None:
     """Check that no space is given for a program; raises InvalidInput."""
     if space is not None:

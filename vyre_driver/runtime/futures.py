@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from vyre_driver.kompute.submission import Outcome, Submission
+    from vyre_driver.runtime.observed import Observed, ObservedBatch
 
 _LOG = logging.getLogger("vyre_driver.runtime.futures")
 _RUNNING, _FINISHED = "RUNNING", "FINISHED"  # concurrent.futures' own names, which its functions look for
@@ -93,14 +94,14 @@ class DispatchFuture(Future[None]):
     _audience: _Audience | None = None
     _result = None
 
-    def __init__(self, submission: Submission, generation: int, failed: Callable[[Exception], None], what: str) -> None:
-        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``failed`` is called with the error of work that failed."""
+    def __init__(self, submission: Submission, generation: int, observed: Observed | ObservedBatch) -> None:
+        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``observed`` records the work and how it ends."""
         # Not Future's own: what it makes, a lock among it, costs a fifth of a submission, and most futures need none of it.
-        self._failed = failed
         self._submission = submission
         self._generation = generation
-        self._what = what
+        self._observed = observed
         self._number = next(_numbers)
+        self._began_ns = observed.dispatches.handed_over()
 
     def done(self) -> bool:
         """Whether the work has ended, well or not; never waits."""
@@ -152,7 +153,7 @@ class DispatchFuture(Future[None]):
                 raise _as_everybodys_time_out(error) from None
             raise
         except Exception as error:
-            self._failed(error)
+            self._observed.failed(error)
             raise
         return outcome[0]
 
@@ -174,7 +175,7 @@ class DispatchFuture(Future[None]):
             self.done()
         outcome = self._outcome
         state = "pending" if outcome is None else f"failed {type(outcome[0]).__name__}" if outcome[0] else "finished"
-        return f"<{type(self).__name__} of {self._what}: {state}>"
+        return f"<{type(self).__name__} of {self._observed.what}: {state}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be copied or pickled."""
@@ -229,10 +230,16 @@ class DispatchFuture(Future[None]):
         return True
 
     def _note(self, outcome: Outcome) -> Outcome:
-        """Keep what it ended with, once, and report a failure."""
+        """Keep what it ended with, once, and report that."""
         kept: Outcome = self.__dict__.setdefault("_outcome", outcome)
-        if kept is outcome and isinstance(outcome[0], Exception):
-            self._failed(outcome[0])
+        began_ns = self.__dict__.pop("_began_ns", None)  # one thread gets it
+        if began_ns is None:
+            return kept
+        error, dispatches = kept[0], self._observed.dispatches
+        if error is None:
+            dispatches.was_seen(began_ns)
+        elif isinstance(error, Exception):
+            self._observed.failed(error, dispatches.now() - began_ns)
         return kept
 
     def _is_followed_over(self, wait_ns: int) -> bool:

@@ -29,7 +29,6 @@ from vyre_driver.runtime.resident import ResidentCalls
 from vyre_driver.runtime.streamed import StreamedLoad
 from vyre_driver.runtime.streamed_call import StreamedCall, arrays_among, split_options
 from vyre_driver.spirv.disassembler import disassemble
-from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.spirv.layout import Member
 
+    Groups = tuple[int, int, int] | None
     Again = tuple[ProvenCall, Contents, tuple[int, ...], tuple[NDArray[Any] | None, ...]]
 
 
@@ -60,6 +60,7 @@ class Kernel:
         self.workgroup_size = self.source.workgroup
         """Invocations of a workgroup along x, y, z; what ``workgroups`` counts."""
         self._pipelines = KernelPipelines(context, compiled)
+        self._observed = self._pipelines.observed
         self._array_calls = ArrayCalls(self._pipelines)
         self._resident_calls = ResidentCalls(self._pipelines, self._array_calls)
         self._proven = None if context.is_strict else self._array_calls.calls  # each strict call is checked anew
@@ -162,9 +163,9 @@ class Kernel:
                 )
                 outputs = self._run(arrays, named, options)
         except Exception as error:
-            self._context.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._pipelines.key_hex)
+            self._observed.failed(error, time.perf_counter_ns() - began)
             raise
-        self._context.events.dispatched(time.perf_counter_ns() - began, self._pipelines.key_hex, 1, label or "")
+        self._observed.dispatches.ran(began, label)
         return as_returned(outputs)
 
     def _call_plainly(
@@ -186,9 +187,9 @@ class Kernel:
                 options = CallOptions(workgroups, None, push_constants, out, out_shapes, strict=is_strict)
                 outputs = self._run(arrays, {}, options)
         except Exception as error:
-            self._context.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._pipelines.key_hex)
+            self._observed.failed(error, time.perf_counter_ns() - began)
             raise
-        self._context.events.dispatched(time.perf_counter_ns() - began, self._pipelines.key_hex, 1, "")
+        self._observed.dispatches.ran(began)
         return as_returned(outputs)
 
     def bind(
@@ -198,13 +199,14 @@ class Kernel:
         workgroups: int | Sequence[int] | None = None,
         invocations: int | Sequence[int] | None = None,
         push_constants: Mapping[str, object] | None = None,
+        label: str | None = None,
         **named: object,
     ) -> BoundKernel:
         """Bind resident buffers, one for each binding, by position or name, and record the dispatch.
 
-        Grid and push constants as in a call. Binding the same buffers in the same way again takes what was recorded then. A
-        view is bound where it lies if it begins at a multiple of ``minStorageBufferOffsetAlignment``; otherwise each run
-        copies it.
+        Grid, push constants and label as in a call. Binding the same buffers in the same way again takes what was recorded
+        then. A view is bound where it lies if it begins at a multiple of ``minStorageBufferOffsetAlignment``; otherwise each
+        run copies it.
 
         Raises
         ------
@@ -222,27 +224,30 @@ class Kernel:
             If the driver is closed, or the dispatch cannot be recorded.
         """
         try:
-            packer = self._packer
-            words = None
+            packer, words = self._packer, None
+            if label is not None:
+                check_text("label", label)
             if packer is not None and invocations is None:
                 words = packer.pack_call(named, push_constants)
             groups = None if workgroups is None else plain_workgroups(workgroups)
             if words is not None and (groups is None) is (workgroups is None):
-                return self._bound(buffers, groups, words)
-            return self._bind(buffers, named, CallOptions(workgroups, invocations, push_constants))
+                return self._bound(buffers, groups, words, label)
+            return self._bind(buffers, named, CallOptions(workgroups, invocations, push_constants), label)
         except Exception as error:
-            self._context.events.failed(EventKind.DISPATCH, error, None, self._pipelines.key_hex)
+            self._observed.failed(error)
             raise
 
-    def _bind(self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions) -> BoundKernel:
+    def _bind(
+        self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions, label: str | None
+    ) -> BoundKernel:
         buffers, push_words = self._pushed(buffers, named, options)
         groups = given_groups(self.workgroup_size, options.workgroups, options.invocations)
-        return self._bound(buffers, groups, push_words)
+        return self._bound(buffers, groups, push_words, label)
 
     def _bound(
-        self, buffers: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+        self, buffers: tuple[object, ...], groups: Groups, push_words: tuple[int, ...], label: str | None
     ) -> BoundKernel:
-        return BoundKernel(self._resident_calls.dispatch(buffers, groups, push_words))
+        return BoundKernel(self._resident_calls.dispatch(buffers, groups, push_words), label)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
 from vyre_driver.kompute.views import Pieces
+from vyre_driver.runtime.observed import Observed
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class KernelPipelines:
         self.push_constant_bytes = compiled.pipeline.push_constant_bytes
         self.key_hex = compiled.trace.key
         self.key = compiled.key
+        self.observed = Observed(context.events, self.key_hex, compiled.source.name)
         self._trace = compiled.trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._pipeline_source = compiled.pipeline
@@ -119,7 +121,7 @@ class KernelPipelines:
         """Report the pipelines made since; with no lock held, for a listener may call this kernel."""
         while self._untold:
             pipeline_ns, reason = self._untold.popleft()
-            self.context.events.emit(EventKind.COMPILE, pipeline_ns, self.key_hex, detail=reason)
+            self.context.events.emit(EventKind.COMPILE, pipeline_ns, self.key_hex, 1, reason, self.source.name)
 
     def _keep_blob(self, facts: PipelineFacts) -> None:
         """Store what the driver compiled, once: the next process makes its pipeline of it."""

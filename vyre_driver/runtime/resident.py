@@ -16,7 +16,7 @@ from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.submission import NoDispatch
 from vyre_driver.kompute.views import pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
-from vyre_driver.runtime.bound import Observed, RecentBindings, ResidentDispatch
+from vyre_driver.runtime.bound import RecentBindings, ResidentDispatch
 from vyre_driver.runtime.placement import Contents, Result, part_of
 from vyre_driver.runtime.streamed import check_streamed, streamed_load
 
@@ -54,7 +54,6 @@ class ResidentCalls:
         self._source = pipelines.source
         self._context = pipelines.context
         self._recent = RecentBindings()
-        self._observed = Observed(self._context.events, pipelines.key_hex)
         self._proofs: dict[object, ProvenBinding] = {}
         self._descriptors = pipelines.source.plan.descriptors
         self._writes = [one.role.produces_output for one in self._descriptors]
@@ -125,7 +124,7 @@ class ResidentCalls:
             pipeline = self._pipelines.with_room(
                 lambda: self._pipelines.bind(pieces_of(context.device, buffers, self._writes), grid)
             )
-        return ResidentDispatch(pipeline, self._source, push_words, proven.words, buffers, self._observed)
+        return ResidentDispatch(pipeline, self._source, push_words, proven.words, buffers, self._pipelines.observed)
 
     def run(
         self,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.streamed_call import Streamable, StreamedCall
-    from vyre_driver.telemetry.events import Events
 
 _NOTHING = object()
 _Arrived: TypeAlias = "tuple[StreamedCall, list[Any], tuple[int, int]]"  # with the bytes that went to the device and back
@@ -182,7 +181,7 @@ class Stream:
                 leaving = self._take(Deadline(self._timeout, self._device.physical.name))
                 self._line.appendleft(self._start(call, leaving))
             if leaving is not None:
-                return leaving.call, leaving.outputs(self._context.events), leaving.streamed.moved_bytes
+                return leaving.call, leaving.outputs(), leaving.streamed.moved_bytes
 
     def _check_ended_well(self) -> None:
         """Raise what taking or starting chunks has failed with, if it has."""
@@ -200,7 +199,7 @@ class Stream:
             if call.named_error is None:
                 raise
             raise call.named_error(error) from None
-        _tell_dispatched(self._context.events, call, began_ns)
+        _record(call, began_ns)
         return outputs
 
     def _pull(self) -> StreamedCall | None:
@@ -287,15 +286,15 @@ class _Entry:
         if call.kernel is not None:
             self.streamed = call.kernel._load(call.arrays, call.named, call.options, slots)  # noqa: SLF001 -- it is there for this
 
-    def outputs(self, events: Events) -> list[Any]:
+    def outputs(self) -> list[Any]:
         """Return its outputs, which have arrived."""
-        _tell_dispatched(events, self.call, self._began_ns)
+        _record(self.call, self._began_ns)
         return self.streamed.take()
 
 
-def _tell_dispatched(events: Events, call: StreamedCall, began_ns: int) -> None:
+def _record(call: StreamedCall, began_ns: int) -> None:
     if call.kernel is not None:
-        events.dispatched(time.perf_counter_ns() - began_ns, call.kernel.trace.key, 1, str(call.options.label or ""))
+        call.kernel._observed.dispatches.ran(began_ns, call.options.label)  # noqa: SLF001 -- it is there for this
 
 
 def stream_of(  # noqa: PLR0913 -- as Driver.stream

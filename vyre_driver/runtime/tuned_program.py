@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.context import Context
+    from vyre_driver.runtime.kernel import Groups
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
     from vyre_driver.runtime.options import CallOptions
     from vyre_driver.runtime.streamed import Slots, StreamedLoad
@@ -77,14 +78,14 @@ class TunedProgram(Kernel):
         return self._declared().trace if self._ran_as_declared else super().trace
 
     def _bound(
-        self, buffers: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+        self, buffers: tuple[object, ...], groups: Groups, push_words: tuple[int, ...], label: str | None
     ) -> BoundKernel:
         if groups is None:
             try:
-                return super()._bound(buffers, None, push_words)
+                return super()._bound(buffers, None, push_words, label)
             except LimitExceeded:
                 pass
-        return self._declared()._bound(buffers, groups, push_words)  # noqa: SLF001 -- its own class
+        return self._declared()._bound(buffers, groups, push_words, label)  # noqa: SLF001 -- its own class
 
     def _declared(self) -> Kernel:
         found = self._as_declared

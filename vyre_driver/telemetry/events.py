@@ -1,9 +1,10 @@
 """The events of a driver: counted, kept for a while, and sent to listeners.
 
-Seven kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
-by the Vulkan driver; DISPATCH is work that was run or submitted; EVICT is entries that the cache removed to keep within its
-bounds; FAILURE is a compile, a call, a bind or a run that raised; FETCH is what came of asking the store that machines share.
-Of each kind there is a count and a sum of times, and the last 256 events are kept whole.
+Nine kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
+by the Vulkan driver; DISPATCH is work that was run or submitted; COMPLETE is the end of submitted work, once somebody has seen
+it; TUNE is a search for the best constants; EVICT is entries that the cache removed to keep within its bounds; FAILURE is a
+compile, a call, a bind, a run or a search that raised; FETCH is what came of asking the store that machines share. Of each kind
+there is a count, a sum and a histogram of times, and the last 256 events are kept whole.
 
 A listener is called on the thread that caused the event (of FETCH the one that speaks to the store), and should return soon.
 One that raises is taken off and logged: what watches the work never stops it. Log records go to loggers below ``vyre_driver``,
@@ -14,17 +15,19 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import inspect
 import logging
 import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, VyreError
-from vyre_driver.telemetry._counters import Counters, Replays
+from vyre_driver.telemetry._counters import Counters, Dispatches, KernelCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vyre_driver.telemetry._counters import Parts
 
@@ -39,6 +42,8 @@ class EventKind(enum.Enum):
     HIT = "hit"
     MISS = "miss"
     DISPATCH = "dispatch"
+    COMPLETE = "complete"
+    TUNE = "tune"
     EVICT = "evict"
     FAILURE = "failure"
     FETCH = "fetch"
@@ -46,12 +51,22 @@ class EventKind(enum.Enum):
 
 _REPORTED = "_is_reported"  # the attribute of an error that was already reported, on its way through several layers
 _KINDS = tuple(EventKind)
-_DISPATCH, _FAILURE = _KINDS.index(EventKind.DISPATCH), _KINDS.index(EventKind.FAILURE)
+_DISPATCH, _COMPLETE, _FAILURE = map(_KINDS.index, (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.FAILURE))
+_MOST_KERNELS = 256  # that are counted by name; a label of Prometheus must not have any number of values
+_OTHERS = "(others)"
+_MOST_NAMED = 8
+
+
+class Subject(NamedTuple):
+    """What an event is of: the pipeline's key in hex, and the kernel's name."""
+
+    key: str | None
+    kernel: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What failed, COMPILE or DISPATCH, and with which error: its stable code, 0 for a foreign one, and its class."""
+    """What failed, COMPILE, DISPATCH or TUNE, and with which error: its stable code, 0 for a foreign one, and its class."""
 
     operation: EventKind
     code: int
@@ -63,8 +78,10 @@ class Event:
     """One thing that happened.
 
     ``ended_ns`` is when, in ns since 1970 by the system's clock, and ``duration_ns`` how long it took: None for work that was
-    submitted and not waited for. ``key`` is the pipeline's key in hex, None where there is none or several. ``count`` is how
-    many dispatches or entries; ``detail`` says in words what the kind does not. A FAILURE has its ``failure``.
+    submitted and not waited for, whose COMPLETE has it, from ``submit`` to when its end was seen. ``key`` is the pipeline's key
+    in hex, None where there is none or several, and ``kernel`` its name, of a batch the names of its kernels. ``count`` is how
+    many dispatches or entries; ``detail`` is the label of a dispatch, and of others says in words what the kind does not. A
+    FAILURE has its ``failure``.
     """
 
     kind: EventKind
@@ -74,6 +91,7 @@ class Event:
     count: int
     detail: str
     failure: Failure | None = None
+    kernel: str = ""
 
 
 class Listener(Protocol):
@@ -96,6 +114,7 @@ class Events:
         self._lock = threading.RLock()  # of the listeners, which a finalizer may take off; the tally needs none
         self.listeners_dropped = 0
         self._failures: dict[tuple[EventKind, int], int] = {}
+        self._kernels: dict[str, KernelCounts] = {}
         self._set_listeners(tuple(listeners))
 
     def __repr__(self) -> str:
@@ -103,22 +122,39 @@ class Events:
         found = [f"{kind.value} {number}" for kind, number in self.counts().items() if number]
         return one_line("Events", *found or ["none yet"], count(len(self._listeners), "listener"))
 
-    def emit(
-        self, kind: EventKind, duration_ns: int | None = None, key: str | None = None, count: int = 1, detail: str = ""
+    def emit(  # noqa: PLR0913 -- the parts of an event
+        self,
+        kind: EventKind,
+        duration_ns: int | None = None,
+        key: str | None = None,
+        count: int = 1,
+        detail: str = "",
+        kernel: str = "",
     ) -> None:
         """Count an event that has just ended, keep it, call the listeners, and log it."""
-        self._tally.add(_KINDS.index(kind), duration_ns, key, count, detail)
-        _LOG.debug("%s %s: %s", kind.value, key, detail)
+        self._tally.add(_KINDS.index(kind), duration_ns, Subject(key, kernel), count, detail)
+        _LOG.debug("%s %s: %s", kind.value, f"{kernel} {key}".strip(), detail)
 
-    def dispatched(self, duration_ns: int | None, key: str | None, count: int = 1, detail: str = "") -> None:
-        """Do as ``emit`` for dispatches, which are not logged."""
-        self._tally.add(_DISPATCH, duration_ns, key, count, detail)
+    def dispatches(self, key: str | None, kernels: Sequence[str], label: str = "") -> Dispatches:
+        """Return an object that records dispatches of these kernels as ``emit`` does, but faster, and not in the log."""
+        names = list(dict.fromkeys(kernels))
+        named = ", ".join(names[:_MOST_NAMED]) + ", ..." * (len(names) > _MOST_NAMED)
+        counts = tuple([(self._counts_of(name), kernels.count(name)) for name in names])
+        return Dispatches(self._tally, _DISPATCH, _COMPLETE, Subject(key, named), counts, label)
 
-    def replays(self, key: str | None) -> Replays:
-        """Return an object that records dispatches of one pipeline, as ``dispatched`` does and faster."""
-        return Replays(self._tally, _DISPATCH, key)
+    def _counts_of(self, name: str) -> KernelCounts:
+        """Return the counts of the kernels of a name, those of all others where there are many names."""
+        known = self._kernels
+        name = name if name in known or len(known) < _MOST_KERNELS else _OTHERS
+        return known.setdefault(name, KernelCounts(name))
 
-    def failed(self, operation: EventKind, error: Exception, duration_ns: int | None = None, key: str | None = None) -> None:
+    def kernels(self) -> tuple[KernelCounts, ...]:
+        """Return what was done of the kernels of each name, those beyond 256 names as ``(others)``."""
+        return tuple(self._kernels.values())
+
+    def failed(
+        self, operation: EventKind, error: Exception, duration_ns: int | None = None, key: str | None = None, kernel: str = ""
+    ) -> None:
         """Count an error that is about to reach the caller, keep it, call the listeners, and log it; each once."""
         if getattr(error, _REPORTED, False):
             return
@@ -129,9 +165,20 @@ class Events:
             self._failures[operation, code] = self._failures.get((operation, code), 0) + 1
         failure = Failure(operation, code, type(error).__name__)
         problem = error.problem if isinstance(error, VyreError) else str(error)
-        self._tally.add(_FAILURE, duration_ns, key, 1, (failure, problem))
-        what = operation.value if key is None else f"{operation.value} {key}"  # there is no key before all is proven
+        self._tally.add(_FAILURE, duration_ns, Subject(key, kernel), 1, (failure, problem))
+        what = " ".join(filter(None, (operation.value, kernel, key)))  # neither is there before all is proven
         _LOG.warning("%s failed: %s %s: %s", what, failure.error, code, problem)
+
+    @contextlib.contextmanager
+    def timed(self, kind: EventKind, kernel: str) -> Iterator[None]:
+        """Emit what the block does as an event of this kind; if it raises, as a failure of that."""
+        began_ns = time.perf_counter_ns()
+        try:
+            yield
+        except Exception as error:
+            self.failed(kind, error, time.perf_counter_ns() - began_ns, kernel=kernel)
+            raise
+        self.emit(kind, time.perf_counter_ns() - began_ns, kernel=kernel)
 
     def evicted(self, entries: int, freed_bytes: int) -> None:
         """Count entries that the cache removed, and the allocated bytes that this freed."""
@@ -143,14 +190,9 @@ class Events:
         Raises
         ------
         InvalidInput
-            If it is neither.
+            If it is neither, cannot be called with one argument, or is a coroutine function, which nobody would await.
         """
-        if isinstance(listener, type) or not callable(getattr(listener, "on_event", listener)):
-            what = f"the class {listener.__name__}" if isinstance(listener, type) else f"of type {type(listener).__name__}"
-            raise InvalidInput(
-                f"a listener is {what}, which cannot be called with an event",
-                fix="pass a function of one argument, or an object with a method on_event",
-            )
+        check_listener(listener)
         with self._lock:
             self._set_listeners((*self._listeners, listener))
 
@@ -171,8 +213,15 @@ class Events:
         """Return how many nanoseconds those of each kind took that were timed."""
         return dict(zip(_KINDS, self._tally.total_ns(), strict=True))
 
+    def histogram(self, kind: EventKind) -> tuple[int, ...]:
+        """Return how many of a kind were timed, by how long they took: place n has those of at most 2 ** n ns.
+
+        Those of place n took more than 2 ** (n - 1) ns, but for place 0; the last, 43, has all above 2 ** 42 ns, 73 minutes.
+        """
+        return tuple(self._tally.histogram(_KINDS.index(kind)))
+
     def failures(self) -> dict[tuple[EventKind, int], int]:
-        """Return how many failures there were by what failed, COMPILE or DISPATCH, and the error's code."""
+        """Return how many failures there were by what failed, COMPILE, DISPATCH or TUNE, and the error's code."""
         with self._lock:
             return dict(self._failures)
 
@@ -191,9 +240,33 @@ class Events:
                 _LOG.exception("a listener raised, and is removed")
 
 
+def check_listener(listener: object) -> None:
+    """Check that a listener can be called with an event; raises InvalidInput."""
+    called = getattr(listener, "on_event", listener)
+    if isinstance(listener, type) or not callable(called):
+        what = f"the class {listener.__name__}" if isinstance(listener, type) else f"of type {type(listener).__name__}"
+        raise InvalidInput(f"a listener is {what}, which cannot be called with an event", fix=_TAKES_ONE)
+    name = getattr(called, "__qualname__", type(called).__name__)
+    if inspect.iscoroutinefunction(called):
+        fix = "pass a plain function; in it, loop.call_soon_threadsafe(...) hands the event to an event loop"
+        raise InvalidInput(f"the listener {name} is a coroutine function, and nobody would await it", fix=fix)
+    try:
+        takes = inspect.signature(called)
+    except (TypeError, ValueError):  # of a function that is written in C, which has none
+        return
+    try:
+        takes.bind(None)
+    except TypeError as error:
+        raise InvalidInput(f"the listener {name}{takes} cannot be called with one event: {error}", fix=_TAKES_ONE) from None
+
+
+_TAKES_ONE = "pass a function of one argument, or an object with a method on_event"
+
+
 def _event(parts: Parts) -> Event:
-    kind, ended_ns, duration_ns, key, count, detail = parts
+    kind, ended_ns, duration_ns, subject, count, detail = parts
+    key, kernel = subject
     if kind == _FAILURE:
         failure, problem = detail
-        return Event(EventKind.FAILURE, ended_ns, duration_ns, key, count, problem, failure)
-    return Event(_KINDS[kind], ended_ns, duration_ns, key, count, detail)
+        return Event(EventKind.FAILURE, ended_ns, duration_ns, key, count, problem, failure, kernel)
+    return Event(_KINDS[kind], ended_ns, duration_ns, key, count, detail, None, kernel)

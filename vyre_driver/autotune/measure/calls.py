@@ -28,6 +28,7 @@ from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.config_check import check_supported_fields
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
     from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.outcomes import Progress
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.target import TuningTarget
     from vyre_driver.binding.arguments import BufferArgument
@@ -144,7 +146,40 @@ def _operand(argument: BufferArgument) -> Operand:
     return Operand(argument.result.shape, argument.result.dtype)
 
 
-def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
+def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
+    driver: Driver,
+    code: SpirvModule | Program,
+    arrays: Sequence[object],
+    named: Mapping[str, object],
+    *,
+    budget: Budget,
+    isolate: bool = False,
+    replace: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+    **call: Any,  # noqa: ANN401 -- as _kernel_of_call
+) -> TuningResult:
+    """Tune a module or a program on a call, and keep the record: ``Driver.tune``, which says what is given.
+
+    ``named`` are its arrays and push constants by keyword.
+
+    Raises
+    ------
+    InvalidInput
+        If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
+    InvalidTuningSpace
+        As ``tune``.
+    TuningFailed
+        As ``tune``.
+    """
+    try:
+        kernel = _kernel_of_call(driver, code, arrays, named, **call)
+    except Exception as error:
+        driver.events.failed(EventKind.TUNE, error, kernel=str(getattr(code, "name", "")))
+        raise
+    return tune(TunedKernel(driver, kernel), budget=budget, isolate=isolate, replace=replace, on_progress=on_progress)
+
+
+def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
     driver: Driver,
     code: SpirvModule | Program,
     arrays: Sequence[object],
@@ -158,22 +193,8 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
     push_constants: Mapping[str, object] | None = None,
     out_shapes: Mapping[str, int | tuple[int, ...]] | None = None,
     tolerance: float = 0.0,
-    **how: Any,  # noqa: ANN401 -- as tune
-) -> TuningResult:
-    """Tune a module or a program on a call, and keep the record: ``Driver.tune``, which says what is given.
-
-    ``named`` are its arrays and push constants by keyword, ``how`` is ``budget``, ``isolate``, ``replace`` and ``on_progress``
-    of :func:`vyre_driver.autotune.measure.tune.tune`.
-
-    Raises
-    ------
-    InvalidInput
-        If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
-    InvalidTuningSpace
-        As ``tune``.
-    TuningFailed
-        As ``tune``.
-    """
+) -> CallKernel:
+    """Return the kernel that is tuned on a call; raises as ``tune_call``."""
     driver.context.device.check_usable()
     given = {} if constants is None else named_values(constants)
     if isinstance(code, SpirvModule):
@@ -196,8 +217,7 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
     if by_name:
         arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
     arguments = _of_arrays(plan, arrays, out_shapes)
-    kernel = CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
-    return tune(TunedKernel(driver, kernel), **how)
+    return CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
 
 
 def _named(

@@ -30,6 +30,7 @@ from vyre_driver.autotune.store.store import AutotuneWarning
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, TuningFailed, VyreError
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -127,29 +128,32 @@ def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
         If the record cannot be saved; it is used all the same.
     """
     definition = kernel.definition
-    given = _inputs(definition, size, arrays, parameters)
-    _check_elements(definition, given)
-    kernel.driver.tuning.will_be_made()
-    checked, right = _checked_inputs(definition, given)
-    with ExitStack() as stack:
-        bench = small = _bench(kernel, given, budget, isolate=isolate)
-        stack.callback(bench.close)
-        if checked is not given:
-            small = _bench(kernel, checked, budget, isolate=isolate)
-            stack.callback(small.close)
-        # Two right candidates are twice as far apart as each may be from what is right.
-        tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
-        maker = _Maker(kernel, given, bench, small, tolerance)
-        if kernel.driver.device.is_software:  # its clock is the host's, which has just compiled
-            budget = dataclasses.replace(budget, warm_up=0)
-        try:
-            candidates = _untuned_first(kernel, given.size)
-            found = search(candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress)
-        except TuningFailed as error:
-            said = f"{_described(definition, given.size)} is not tuned: {error.problem}"
-            raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
-    _check_agreement(definition, given.size, found)
-    return _kept(kernel, given.size, found, maker.executables, replace=replace)
+    with kernel.driver.events.timed(EventKind.TUNE, definition.name):
+        given = _inputs(definition, size, arrays, parameters)
+        _check_elements(definition, given)
+        kernel.driver.tuning.will_be_made()
+        checked, right = _checked_inputs(definition, given)
+        with ExitStack() as stack:
+            bench = small = _bench(kernel, given, budget, isolate=isolate)
+            stack.callback(bench.close)
+            if checked is not given:
+                small = _bench(kernel, checked, budget, isolate=isolate)
+                stack.callback(small.close)
+            # Two right candidates are twice as far apart as each may be from what is right.
+            tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
+            maker = _Maker(kernel, given, bench, small, tolerance)
+            if kernel.driver.device.is_software:  # its clock is the host's, which has just compiled
+                budget = dataclasses.replace(budget, warm_up=0)
+            try:
+                candidates = _untuned_first(kernel, given.size)
+                found = search(
+                    candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
+                )
+            except TuningFailed as error:
+                said = f"{_described(definition, given.size)} is not tuned: {error.problem}"
+                raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
+        _check_agreement(definition, given.size, found)
+        return _kept(kernel, given.size, found, maker.executables, replace=replace)
 
 
 def tune_unasked(kernel: TunedKernel, size: Size | None = None) -> None:

@@ -155,7 +155,7 @@ class TunedKernel:
         try:
             results = self._called(arrays, parameters, out)
         except Exception as error:
-            self.driver.events.failed(EventKind.DISPATCH, error)
+            self.driver.events.failed(EventKind.DISPATCH, error, kernel=self.definition.name)
             raise
         return results[0] if len(results) == 1 else results
 

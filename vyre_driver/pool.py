@@ -27,7 +27,7 @@ from vyre_driver.process.threads import start_all
 from vyre_driver.runtime.describe import DescribedByKernel
 from vyre_driver.telemetry.prometheus import labels_of, metrics_of
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
-from vyre_driver.vulkan.selection import select_device
+from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +68,7 @@ class _Lane:
         self.number = number
         self.waiting: deque[_Job[Any]] = deque()
         self.running: _Job[Any] | None = None
-        self.done = 0
+        self.done = self.failed = self.cancelled = 0
         self.lost: DeviceLost | None = None
         self.thread = threading.Thread(target=serve, args=(self,), name=f"vyre_driver device {number}", daemon=True)
         # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
@@ -143,6 +143,7 @@ class _Lanes:
     def _do(self, lane: _Lane, job: _Job[Any]) -> bool:
         """Do a job; returns False if the device was lost."""
         if not job.is_running and not job.future.set_running_or_notify_cancel():
+            lane.cancelled += 1
             return True
         job.is_running = True
         try:
@@ -151,6 +152,7 @@ class _Lanes:
             self._lose(lane, job, error)
             return False
         except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
+            lane.failed += 1
             job.future.set_exception(error)
         else:
             job.future.set_result(result)
@@ -295,11 +297,13 @@ class DriverPool:
     def metrics(self) -> str:
         """Return the metrics of all drivers as ``Driver.metrics`` does, those lost too, and the jobs of each device."""
         with self._lanes.changing:
-            lanes = [(one.driver, one.done, len(one.waiting), int(one.running is not None)) for one in self._lanes.lanes]
-        text = metrics_of([driver for driver, *_ in lanes])
-        for driver, done, waiting, running in lanes:
-            text.labels = labels_of(driver)
-            text.counter("pool_jobs_done", "Jobs of a pool that a device has done.", done)
+            lanes = [(one, len(one.waiting), int(one.running is not None)) for one in self._lanes.lanes]
+        text = metrics_of([lane.driver for lane, *_ in lanes])
+        for lane, waiting, running in lanes:
+            text.labels = labels_of(lane.driver)
+            text.counter("pool_jobs_done", "Jobs of a pool that a device has done, those that raised too.", lane.done)
+            text.counter("pool_jobs_failed", "Jobs of a pool that raised.", lane.failed)
+            text.counter("pool_jobs_cancelled", "Jobs of a pool that were cancelled while they waited.", lane.cancelled)
             text.gauge("pool_jobs_waiting", "Jobs of a pool that wait for a device.", waiting)
             text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
         return str(text)
@@ -389,11 +393,3 @@ def devices() -> tuple[PhysicalDevice, ...]:
         If there is no loader, no driver, or no device.
     """
     return enumerate_devices()
-
-
-def every_device(*, allow_software: bool) -> list[str | int]:
-    """Name every GPU for ``Driver``, or the one CPU device that is allowed; raises VyreError where there is neither."""
-    found = enumerate_devices()
-    chosen = [one for one in found if not one.is_software] or [select_device(found, allow_software=allow_software)]
-    uuids = [one.device_uuid for one in found]
-    return [f"uuid:{one.device_uuid.hex()}" if uuids.count(one.device_uuid) == 1 else one.index for one in chosen]

@@ -153,9 +153,9 @@ def test_what_cuda_was_given_outlives_buffer_and_driver(counts: Callable[[], tup
     driver = Driver()
     shared = driver.buffer(np.arange(4, dtype=np.uint32), share="cuda")
     taken, part = Taken(shared.__dlpack__()), Taken(shared[1:].__dlpack__(max_version=(1, 0)))
-    allocated = driver.context.device._allocated  # noqa: SLF001 -- what is counted
+    allocated = driver.context.device.allocated
     shared.close()
-    assert (driver.context.device._allocated, counts(), allocated) == (16, ONE, 16)  # noqa: SLF001
+    assert (driver.context.device.allocated, counts(), allocated) == (16, ONE, 16)
     driver.close()
     taken.memory[2] = 7
     assert (part.memory.tolist(), counts()) == ([1, 7, 3], ONE)
@@ -164,7 +164,7 @@ def test_what_cuda_was_given_outlives_buffer_and_driver(counts: Callable[[], tup
     thread = threading.Thread(target=part.let_go)
     thread.start()
     thread.join()
-    assert (counts(), driver.context.device._allocated, files()) == (NOTHING, 0, before)  # noqa: SLF001
+    assert (counts(), driver.context.device.allocated, files()) == (NOTHING, 0, before)
 
 
 def test_a_capsule_that_nobody_takes_leaves_nothing(opened: Driver, counts: Callable[[], tuple[int, ...]]) -> None:
@@ -305,7 +305,7 @@ def test_what_cuda_refuses_is_given_back(
             f"{what} ({call} returned an unknown error (999)). Fix: update the GPU's driver, or leave share out.",
         ),
     ]
-    assert (counts(), files(), opened.context.device._allocated) == (NOTHING, before, 0)  # noqa: SLF001 -- what is counted
+    assert (counts(), files(), opened.context.device.allocated) == (NOTHING, before, 0)
     assert Taken(opened.zeros(4, np.float32, share="cuda").__dlpack__()).memory.tolist() == [0, 0, 0, 0]
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from example_programs import example
 from kernels import STEP, Spin, glsl
 
 from vyre_driver import Driver, kernels
+from vyre_driver.autotune import Budget
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, store
+from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind, Failure
 
 if TYPE_CHECKING:
@@ -67,6 +71,34 @@ def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver,
     assert lines[0] == f"compile <source> failed: InvalidSpecialization 2102: {errors[0].problem}"
     assert lines[2] == f"dispatch <source> {kernel.trace.key} failed: InvalidInput 2201: {errors[2].problem}"
     assert len(lines) == len(calls)
+
+
+def test_streams_awaits_and_tunings_that_fail_are_told_too(layered: Driver) -> None:
+    kernel, saxpy = layered.compile(glsl(STEP)), shipped_module("saxpy")
+    spin = Spin(layered, 0.3)
+    future = spin.bound.submit()
+
+    async def wait() -> None:
+        await asyncio.wait_for(future, 0.01)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(wait())
+    future.result()
+    nothing = told(layered)
+    fail(lambda: list(layered.stream(kernel, [(ONES,), (ONES, ONES)], push_constants=PUSH)))
+    fail(lambda: layered.tune(saxpy, ONES))
+    fail(lambda: layered.tune(Program.wrapped([], (1, 1, 1), []), ONES))
+    assert nothing == []
+    assert layered.events.failures() == {(DISPATCH, 2201): 1, (EventKind.TUNE, 2201): 1, (EventKind.TUNE, 1002): 1}
+    kernels_named = [one.kernel for one in layered.events.recent() if one.kind is EventKind.FAILURE]
+    assert kernels_named[1] == saxpy.name
+
+
+def test_a_tuning_is_an_event_with_its_time(layered: Driver) -> None:
+    x, y = np.ones((2, 1000), np.float32)
+    found = layered.tune(example("saxpy", 2.5), x, y, budget=Budget(seconds=60, max_samples=8, run_timeout=20))
+    (event,) = [one for one in layered.events.recent() if one.kind is EventKind.TUNE]
+    assert (event.kernel, (event.duration_ns or 0) >= found.seconds * 1e9) == (found.kernel, True)
 
 
 def test_failures_are_metrics_by_what_failed_and_code(layered: Driver) -> None:

@@ -39,7 +39,7 @@ def memory_in_use(driver: Driver) -> int:
     """Bytes of buffers that live on the device."""
     backend = driver.context.device
     backend._available()  # noqa: SLF001 -- counts what was given back
-    return backend._allocated  # noqa: SLF001 -- nothing else tells
+    return backend.allocated
 
 
 def limit_memory(driver: Driver, byte_len: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre_driver.telemetry._counters import Counters, Dispatches, KernelCounts, Moved
+from vyre_driver.telemetry._counters import Counters, Dispatches, KernelCounts
 
 if TYPE_CHECKING:
     from vyre_driver.telemetry._counters import Parts
@@ -113,11 +113,3 @@ def test_dispatches_are_counted_for_their_kernels_and_only_a_kernel_by_itself_ha
     took_ns = sum(duration_ns or 0 for _, _, duration_ns, subject, _, _ in kept if subject)
     found = [(each.name, each.dispatches, each.total_ns, each.device_ns) for each in (one, other)]
     assert (found, tally.counts()) == ([("one", 7, took_ns, 70), ("other", 6, 0, 0)], [13, 6])
-
-
-def test_bytes_that_moved_are_summed_each_way() -> None:
-    moved = Moved()
-    for number in (1, 2**40):
-        moved.add_up(number)
-        moved.add_down(2 * number)
-    assert (moved.up, moved.down) == (2**40 + 1, 2**41 + 2)

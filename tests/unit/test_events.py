@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import threading
@@ -101,6 +102,51 @@ def test_a_function_or_a_method_hears_as_an_object_does() -> None:
 def test_what_cannot_listen_is_refused_at_once(listener: object, what: str) -> None:
     with pytest.raises(InvalidInput, match=f"a listener is {what}, which cannot be called with an event"):
         Events().add_listener(listener)  # type: ignore[arg-type]
+
+
+def takes_two(event: Event, other: object) -> None: ...
+
+
+def wants_a_keyword(event: Event, *, wanted: object) -> None: ...
+
+
+async def never_awaited(event: Event) -> None: ...
+
+
+class TakesNone:
+    def on_event(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("listener", "problem"),
+    [
+        (lambda: None, r"<lambda>\(\) cannot be called with one event: too many positional arguments"),
+        (takes_two, r"takes_two\(.*\) cannot be called with one event: missing a required argument: 'other'"),
+        (wants_a_keyword, r"wants_a_keyword\(.*\) cannot be called with one event: missing a required.*'wanted'"),
+        (TakesNone(), r"TakesNone\.on_event\(.*\) cannot be called with one event: too many positional arguments"),
+        (never_awaited, r"never_awaited is a coroutine function, and nobody would await it"),
+    ],
+    ids=["none", "two", "keyword", "method", "coroutine"],
+)
+def test_a_listener_that_no_event_can_be_given_to_is_refused_when_it_is_added(listener: object, problem: str) -> None:
+    events = Events()
+    with pytest.raises(InvalidInput, match=rf"^the listener {problem}\. Fix: "):
+        events.add_listener(listener)  # type: ignore[arg-type]
+    events.emit(EventKind.HIT)
+    assert events.listeners_dropped == 0
+
+
+def test_what_takes_an_event_besides_other_things_or_is_written_in_c_may_listen() -> None:
+    events, heard, kept = Events(), [], []
+
+    def takes_more(event: Event, note: str = "", *more: object, **named: object) -> None:
+        heard.append((event.kind, note, more, named))
+
+    for one in (takes_more, functools.partial(takes_more, note="noted"), kept.append):
+        events.add_listener(one)
+    events.emit(EventKind.HIT)
+    assert heard == [(EventKind.HIT, "", (), {}), (EventKind.HIT, "noted", (), {})]
+    assert (kept, events.listeners_dropped) == (list(events.recent()), 0)
 
 
 def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.errors import DeviceLost, DispatchTimeout, ForkError
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.runtime.futures import DispatchFuture
-from vyre_driver.telemetry.events import EventKind, Events
+from vyre_driver.telemetry.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +38,7 @@ class Work:
         self.outcome: tuple[BaseException | None] = (None,)
         self.fault: BaseException | None = None
         self.told: list[BaseException] = []
-        self.events = Events()
-        self.what, self.dispatches = "a test", self.events.dispatches("ab", ("a kernel",))
+        self.what, self.dispatches = "a test", Events().dispatches("ab", ("a kernel",))
         self.future = DispatchFuture(self, 1, self)  # type: ignore[arg-type]
 
     def failed(self, error: BaseException, _: int = 0) -> None:
@@ -109,23 +108,6 @@ def test_asking_needs_no_thread_and_no_audience() -> None:
     assert before == (False, True, False, False, "<DispatchFuture of a test: pending>")
     assert after == (None, None, True, False, False, "<DispatchFuture of a test: finished>")
     assert (pollers(), "_audience" in vars(future), isinstance(future, Future)) == (0, False, True)
-
-
-def test_the_end_of_work_is_one_event_that_took_from_its_submission_until_it_was_seen() -> None:
-    (work,) = works(1)
-    time.sleep(0.002)
-    work.end()
-    threads = [threading.Thread(target=work.future.result) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    begun, ended = work.events.recent()
-    assert (begun.kind, begun.duration_ns, begun.key, begun.kernel) == (EventKind.DISPATCH, None, "ab", "a kernel")
-    assert (ended.kind, ended.key, ended.kernel, ended.count) == (EventKind.COMPLETE, "ab", "a kernel", 1)
-    assert 2_000_000 <= (ended.duration_ns or 0) <= ended.ended_ns - begun.ended_ns + 1_000_000
-    (counts,) = work.events.kernels()
-    assert (counts.name, counts.dispatches, counts.total_ns) == ("a kernel", 1, ended.duration_ns)
 
 
 def test_a_failure_is_kept_raised_each_time_and_told_once() -> None:

@@ -14,9 +14,8 @@ from vyre_driver import settings
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, SILENT_S
 from vyre_driver.distributed.worker import WorkerDriver
 from vyre_driver.errors import InvalidInput
-from vyre_driver.pool import every_device
 from vyre_driver.vulkan.devices import enumerate_devices
-from vyre_driver.vulkan.selection import select_device
+from vyre_driver.vulkan.selection import every_device, select_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vyre_driver.isolated.device import not_here
 from vyre_driver.runtime.room import Room
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from vyre_driver.isolated.device import IsolatedDevice
     from vyre_driver.isolated.driver import IsolatedDriver
+
+
+_OF_CALLS = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.TUNE, EventKind.FAILURE)
 
 
 class IsolatedRoom(Room):
@@ -43,6 +47,13 @@ class IsolatedContext:
     def is_strict(self) -> bool:
         """Whether every call is checked."""
         return self._driver.strict
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known of the driver: of its process, and of calls what was counted in this one."""
+        found: dict[str, Any] = self._driver.child().ask("the counters", "snapshot")
+        ours, theirs = self._driver.events.snapshot(), found["events"]
+        kinds = {**theirs["kinds"], **{kind.value: ours["kinds"][kind.value] for kind in _OF_CALLS}}
+        return {**found, "events": {**ours, "kinds": kinds}}
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse the rest: it is in the child."""

@@ -71,13 +71,13 @@ class IsolatedDevice:
         self.in_use = IsolatedUse(self)
         self.check_usable = self.in_use.check_usable
 
-    def allocate(self, nbytes: int, itemsize: int, gpu: object = None) -> IsolatedMemory:
+    def allocate(self, nbytes: int, itemsize: int, gpu: object = None, name: str = "") -> IsolatedMemory:
         """Return the memory of a resident buffer with elements of ``itemsize`` bytes; raises as ``Child.ask``."""
         if gpu is not None:
             raise not_here("memory shared with CUDA")
         word = next(one for one in (8, 4, 2, 1) if itemsize % one == 0)
         handle = self.child.handle()
-        self.child.ask(f"a buffer of {nbytes} bytes", "allocate", handle.number, (nbytes // word,), f"u{word}")
+        self.child.ask(f"a buffer of {nbytes} bytes", "allocate", handle.number, (nbytes // word,), f"u{word}", name)
         return IsolatedMemory(handle)
 
     def make_room(self, make: Callable[[], Any]) -> Any:  # noqa: ANN401 -- what it makes

@@ -246,10 +246,6 @@ class IsolatedDriver(_Driver):
         found: dict[str, object] = self.child().ask("the report", "report")
         return found
 
-    def metrics(self) -> str:
-        """Return the child's counters, as ``Driver.metrics``."""
-        return str(self.child().ask("the metrics", "metrics"))
-
     def close(self) -> None:
         """Close the driver in the child when its work has ended, 30 s at most, and end the process; it may be called again.
 

@@ -203,9 +203,9 @@ class Work:
             self._batches[numbers] = batch
         batch.run(timeout)
 
-    def allocate(self, number: int, shape: tuple[int, ...], dtype: Any) -> None:  # noqa: ANN401 -- a type, or its name
+    def allocate(self, number: int, shape: tuple[int, ...], dtype: Any, name: str) -> None:  # noqa: ANN401 -- a type's name
         """Make a resident buffer."""
-        self._keep(number, self._driver.empty(shape, np.dtype(dtype)))
+        self._keep(number, self._driver.empty(shape, np.dtype(dtype), name))
 
     def write(self, part: Encoded, source: Encoded, timeout: float | None) -> None:
         """Write an array to a part of a buffer."""
@@ -235,9 +235,9 @@ class Work:
         """Return the driver's report."""
         return self._driver.report()
 
-    def metrics(self) -> str:
-        """Return the driver's metrics."""
-        return self._driver.metrics()
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known of the driver."""
+        return self._driver.context.snapshot()
 
     def assert_warm(self) -> None:
         """Refuse to compile from now on."""
@@ -320,5 +320,5 @@ _STEPS = frozenset(
         "fill",
         "copy",
     }
-    | {"trace", "disassemble", "report", "metrics", "assert_warm", "close"}
+    | {"trace", "disassemble", "report", "snapshot", "assert_warm", "close"}
 )

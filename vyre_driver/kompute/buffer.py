@@ -84,8 +84,8 @@ class Buffer(ArrayFacts, NoArithmetic):
         check_sizes(device, [("a resident buffer", self.nbytes)])
         _set_is_view(self, False)
         gpu = sharing_gpu(device, share)
-        allocate = device.allocate or partial(TensorBuffer, device)
-        memory = allocate(self.nbytes, self.dtype.itemsize, gpu) if self.nbytes else None
+        allocate: Any = device.allocate or partial(TensorBuffer, device)
+        memory = allocate(self.nbytes, self.dtype.itemsize, gpu, name) if self.nbytes else None
         _set_storage(self, Storage(memory, gpu))
         _set_form(self, self._storage.number)
 

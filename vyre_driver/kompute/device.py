@@ -14,7 +14,7 @@ from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
-from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
+from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
@@ -80,7 +80,7 @@ class KomputeDevice:
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
         self._family, self._pid = family.index, os.getpid()
-        self._memory = _layer.MemoryCount()
+        self._memory, self.moved = _layer.MemoryCount(), _layer.MovedBytes()
         self.poller = Poller()
         self.never = Deadline(None, physical.name)
         self._holders: set[weakref.ref[object]] = set()
@@ -279,21 +279,15 @@ class KomputeDevice:
         return held
 
     def _no_room(self, byte_len: int) -> DeviceOutOfMemory:
-        needed, available = self._copies * byte_len, self._available()
-        return DeviceOutOfMemory(
-            f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left of "
-            f"{self._heap_bytes} bytes",
-            fix="pass smaller arrays, in several calls",
-            requested_bytes=needed,
-            available_bytes=available,
-        )
+        return no_room_error(self.physical.name, self._copies * byte_len, self._available(), self._heap_bytes)
 
     @property
-    def _allocated(self) -> int:
+    def allocated(self) -> int:
+        """The bytes of all buffers, without their staging copies."""
         return self._memory.allocated
 
     def _available(self) -> int:
-        return max(0, self._heap_bytes - self._copies * self._allocated)
+        return max(0, self._heap_bytes - self._copies * self.allocated)
 
     def keep_holder(self, holder: object) -> None:
         """Remember what holds an object of kompute's, and never lets go of it, as long as it lives, for ``abandon``."""
@@ -307,8 +301,12 @@ class KomputeDevice:
         """In a forked child: never destroy what was inherited, for a fork does not copy the device's threads and locks."""
         self.lock = threading.RLock()  # a thread that a fork does not copy may have held it
         self.poller.abandon()
-        for held in (self, self._manager, *[kept() for kept in tuple(self._holders)]):
+        for held in (self, self._manager, *self.holders()):
             _layer.leak(held)
+
+    def holders(self) -> list[object]:
+        """Return what was given to ``keep_holder`` and lives."""
+        return [one for one in [kept() for kept in tuple(self._holders)] if one is not None]
 
     def report(self) -> dict[str, object]:
         """Return which hooks are active and the layer's counters, as plain data."""

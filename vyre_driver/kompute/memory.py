@@ -63,10 +63,12 @@ class TensorBuffer:
     ``KomputeDevice.in_use`` and a lock of this buffer's.
     """
 
-    def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int, gpu: Gpu | None = None) -> None:
+    def __init__(
+        self, device: KomputeDevice, byte_len: int, element_bytes: int, gpu: Gpu | None = None, name: str = ""
+    ) -> None:
         """Allocate the memory; the caller has checked the size. ``element_bytes`` is how long an element of the buffer is.
 
-        With ``gpu`` CUDA sees the memory too: it has imported it then, as ``cuda``.
+        ``name`` is for ``memory_by_name``. With ``gpu`` CUDA sees the memory too: it has imported it then, as ``cuda``.
 
         Raises DeviceOutOfMemory if the device has not so much left, and what ``Gpu.import_memory`` raises.
         """
@@ -75,6 +77,7 @@ class TensorBuffer:
         is_exact = (_HALVES_IN_BUFFERS if element_bytes == _HALF_BYTES else _BYTES_IN_BUFFERS) in device.features
         seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
+        self.name = name
         self.is_shared = device.shares_memory
         self.is_staged = self.is_shared or device.layer is None or byte_len < _LONG_BYTES or not _layer.can_pin(device.layer)
         types = device.api.tensor_types
@@ -135,6 +138,7 @@ class TensorBuffer:
         """As ``write``, where the device sees it in all that is submitted afterwards, without a wait; not of what is moved."""
         pinned = None if array is None or self.byte_len < LEAST_PINNED_WRITE else self.part_of_pinned(array)
         storage = self.handles[0]
+        self._device.moved.add(0 if array is None else self.byte_len, 0)
         if pinned is not None:
             self._transfers.submit([(pinned.handle, pinned.offset, storage, 0, self.byte_len)], (self.tensor, pinned.pages))
         elif self.is_mapped:
@@ -154,6 +158,8 @@ class TensorBuffer:
         direct = self._host if self.is_shared else None
         byte_len = padded(self.byte_len) if array is None and direct is None else self.byte_len
         place = None if pinned is None else (pinned.handle, pinned.offset)
+        moved = 0 if array is None else byte_len
+        self._device.moved.add(*((0, moved) if is_down else (moved, 0)))
         return is_down, self.handles[0], 0, byte_len, None if pinned is not None else array, place, direct
 
     def settle(self, deadline: Deadline) -> None:
@@ -166,6 +172,7 @@ class TensorBuffer:
         """Return the bytes from ``offset`` on, in ``out`` where that is given: contiguous, of ``byte_len`` bytes."""
         part = slice(offset, offset + byte_len)
         found = np.empty(byte_len, np.uint8) if out is None else out
+        self._device.moved.add(0, byte_len)
         if self.is_shared:
             wait_for_earlier_work(self._device, deadline)
         elif self._device.layer is None:
@@ -191,6 +198,7 @@ class TensorBuffer:
 
     def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
         """Copy a contiguous array in, from ``offset`` on."""
+        self._device.moved.add(array.nbytes, 0)
         pinned = self.part_of_pinned(array)
         if pinned is not None and not (self.is_mapped and array.nbytes < LEAST_PINNED_WRITE):
             self._move([(pinned.handle, pinned.offset, self.handles[0], offset, array.nbytes)], deadline, pinned.pages)
@@ -274,6 +282,16 @@ class TensorBuffer:
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:
         return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]
+
+
+def memory_by_name(device: KomputeDevice) -> dict[str, tuple[int, int]]:
+    """Return how many buffers of each name there are on a device, and how many bytes they have together."""
+    found: dict[str, tuple[int, int]] = {}
+    for one in device.holders():
+        if isinstance(one, TensorBuffer):
+            count, byte_len = found.get(one.name, (0, 0))
+            found[one.name] = count + 1, byte_len + one.byte_len
+    return found
 
 
 def padded(byte_len: int) -> int:

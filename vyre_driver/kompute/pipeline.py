@@ -176,6 +176,10 @@ def _push_bytes(words: tuple[int, ...]) -> bytes:
     return _words(words).tobytes()
 
 
+OF_CALLS = "(calls)"
+"""The name of the buffers that kernels keep for their calls with arrays."""
+
+
 def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list[TensorBuffer]:
     """Return a buffer for each argument.
 
@@ -183,7 +187,7 @@ def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list
     """
     check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
     device.check_available(sum(padded(one.byte_len) for one in arguments))
-    return [TensorBuffer(device, one.byte_len, one.binding.stride) for one in arguments]
+    return [TensorBuffer(device, one.byte_len, one.binding.stride, name=OF_CALLS) for one in arguments]
 
 
 class RecordedDispatch:
@@ -201,6 +205,8 @@ class RecordedDispatch:
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
         self._is_long = any(buffer.byte_len >= LEAST_PINNED_WRITE for buffer in self._inputs)
+        self._bytes_up = sum(buffer.byte_len for buffer in self._inputs)
+        self._bytes_down = sum(buffer.byte_len for buffer in self._outputs)
         self._is_staged = all(buffer.is_staged for buffer in self._inputs)
         self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_read_in_place]
         self._submissions: dict[str, Submission] = {}
@@ -287,6 +293,7 @@ class RecordedDispatch:
             results = [buffer.read(*form, target) for buffer, form, target in read]
         else:
             results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
+        self._device.moved.add(self._bytes_up, self._bytes_down)
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 

@@ -47,3 +47,13 @@ def lost_error(device_name: str) -> DeviceLost:
         f"{device_name!r} was lost: it stopped answering, and what was made on it is gone",
         fix="make a new Driver, and look into the system log for the reason (a shader that never ends is the usual one)",
     )
+
+
+def no_room_error(device: str, needed: int, available: int, heap_bytes: int) -> DeviceOutOfMemory:
+    """Return the error of buffers that need so many bytes of a device's heap, which has so many left."""
+    return DeviceOutOfMemory(
+        f"the buffers need {needed} bytes on {device!r}, which has {available} bytes left of {heap_bytes} bytes",
+        fix="pass smaller arrays, in several calls",
+        requested_bytes=needed,
+        available_bytes=available,
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.kompute.memory import memory_by_name
 
 if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
@@ -25,6 +27,24 @@ class Context:
     events: Events
     is_strict: bool
     recording: RecordingFile | None = None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known of the driver now as plain data, for metrics and ``vyre-driver top``.
+
+        ``memory`` has the bytes of buffers, without staging copies, and of each name the number of buffers and their bytes;
+        ``moved`` the bytes of arrays that went up to the device and came down.
+        """
+        device, physical = self.device, self.device.physical
+        return {
+            "device": physical.name,
+            "uuid": physical.device_uuid.hex(),
+            "is_closed": device.in_use.closed,
+            "is_lost": device.is_lost,
+            "memory": {"bytes": device.allocated, "buffers": memory_by_name(device)},
+            "moved": {"up": device.moved.up, "down": device.moved.down},
+            "events": self.events.snapshot(),
+            "report": self.report(),
+        }
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""

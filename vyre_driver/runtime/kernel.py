@@ -326,11 +326,9 @@ class Kernel:
         words = None if packer is None else packer.pack_call(named, push_constants)
         if words is None or proven is None:
             return None
-        groups = None
-        if workgroups is not None:
-            groups = plain_workgroups(workgroups)
-            if groups is None:
-                return None
+        groups = None if workgroups is None else plain_workgroups(workgroups)
+        if (groups is None) is not (workgroups is None):
+            return None
         found = proven.find(arrays, groups, out_shapes, out)
         if found is None:
             return None

@@ -55,8 +55,3 @@ cdef class Dispatches:
 
     cdef int add(self, int64_t began_ns, object detail) except -1
     cdef int count(self, int64_t duration_ns, bint is_new) except -1
-
-
-cdef class Moved:
-    cdef readonly int64_t up
-    cdef readonly int64_t down

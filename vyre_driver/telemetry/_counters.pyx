@@ -231,16 +231,3 @@ cdef class Dispatches:
                 one = <KernelCounts> (<tuple> pair)[0]
                 one.dispatches += <int64_t> (<tuple> pair)[1]
         return 0
-
-
-@cython.final
-cdef class Moved:
-    """Bytes that the host has handed to a device and got from it."""
-
-    def add_up(self, int64_t count):
-        """Add what went to the device."""
-        self.up += count
-
-    def add_down(self, int64_t count):
-        """Add what came from the device."""
-        self.down += count

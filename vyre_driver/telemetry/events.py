@@ -20,7 +20,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, VyreError
@@ -225,6 +225,20 @@ class Events:
         with self._lock:
             return dict(self._failures)
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return all that is counted as plain data: times in ns, histograms as ``histogram`` has them, failures as rows."""
+        counted = zip(self.counts().items(), self.total_ns().values(), strict=True)
+        kinds = {
+            kind.value: {"count": number, "total_ns": total_ns, "histogram": list(self.histogram(kind))}
+            for (kind, number), total_ns in counted
+        }
+        failures = sorted([operation.value, code, number] for (operation, code), number in self.failures().items())
+        kernels = [
+            {"name": one.name, "dispatches": one.dispatches, "total_ns": one.total_ns, "device_ns": one.device_ns}
+            for one in self.kernels()
+        ]
+        return {"kinds": kinds, "failures": failures, "kernels": kernels, "listeners_dropped": self.listeners_dropped}
+
     def _set_listeners(self, listeners: tuple[AnyListener, ...]) -> None:
         self._listeners = listeners
         self._tally.hear = self._report if listeners else None
@@ -257,6 +271,7 @@ def check_listener(listener: object) -> None:
     try:
         takes.bind(None)
     except TypeError as error:
+        takes = takes.replace(return_annotation=inspect.Signature.empty)
         raise InvalidInput(f"the listener {name}{takes} cannot be called with one event: {error}", fix=_TAKES_ONE) from None
 
 

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 PREFIX = "vyre_driver_"
 _NS_PER_S = 1e9
 _GAUGES = frozenset({"memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "features_enabled", "work_pending"})
+_IN_FLIGHT = "work_pending"
+_HISTOGRAMS = {
+    "dispatch": "Durations of dispatches that were waited for in the call, a batch as one.",
+    "complete": "Durations of submitted work, from its submission until its end was seen.",
+    "compile": "Durations of the making of pipelines.",
+}
+BUCKETS = range(10, 35, 2)
+"""Of the exported histograms: the bounds are 2 ** n ns, from 1.02 us to 17.2 s."""
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
@@ -44,10 +52,21 @@ class MetricsText:
         """Add a gauge; its name is given without the prefix."""
         self._add(f"{PREFIX}{name}", "gauge", about, value, labels)
 
-    def _add(self, name: str, kind: str, about: str, value: float, labels: Mapping[str, object]) -> None:
+    def histogram(self, name: str, about: str, places: Sequence[int], total: float, **labels: object) -> None:
+        """Add a histogram in seconds; place n has what took more than 2 ** (n - 1) ns and at most 2 ** n; ``total`` in s."""
+        whole = f"{PREFIX}{name}"
+        bounds = [(repr((1 << place) / _NS_PER_S), sum(places[: place + 1])) for place in BUCKETS]
+        for bound, count in (*bounds, ("+Inf", sum(places))):
+            self._add(whole, "histogram", about, count, {**labels, "le": bound}, "_bucket")
+        self._add(whole, "histogram", about, total, labels, "_sum")
+        self._add(whole, "histogram", about, sum(places), labels, "_count")
+
+    def _add(  # noqa: PLR0913 -- the parts of a sample
+        self, name: str, kind: str, about: str, value: float, labels: Mapping[str, object], suffix: str = ""
+    ) -> None:
         family = self._families.setdefault(name, _Family(kind, about))
         pairs = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in {**self.labels, **labels}.items())
-        family.samples.append(f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}")
+        family.samples.append(f"{name}{suffix}{{{pairs}}} {_number(value)}" if pairs else f"{name}{suffix} {_number(value)}")
 
     def __str__(self) -> str:
         """Return the text: families in the order in which they came, each with its help and type."""
@@ -68,7 +87,7 @@ def metrics_of(drivers: Sequence[Driver]) -> MetricsText:
     text = MetricsText()
     for driver in drivers:
         text.labels = labels_of(driver)
-        _add_driver(text, driver)
+        _add_driver(text, driver.context.snapshot())
     return text
 
 
@@ -76,6 +95,46 @@ def labels_of(driver: Driver) -> dict[str, str]:
     """Return the labels of a driver's samples, which no other driver of the process has."""
     device = driver.device
     return {"device": device.name, "uuid": device.device_uuid.hex(), "number": str(driver.number)}
+
+
+def _add_driver(text: MetricsText, found: Mapping[str, Any]) -> None:
+    """Add the samples of a driver's snapshot."""
+    report, moved = found["report"], found["moved"]
+    about = {"backend": report["backend"], "vulkan": report["api_version"], "driver": report["driver"]}
+    text.gauge("info", "What the driver runs on; always 1.", 1, **about, type=report["device_type"])
+    text.gauge("device_lost", "Whether the device stopped answering.", int(found["is_lost"]))
+    _add_events(text, found["events"])
+    text.gauge("memory_bytes", "Bytes of device memory that buffers have.", found["memory"]["bytes"])
+    for direction in ("up", "down"):
+        about_moved = "Bytes of arrays that went up to the device, and came down from it."
+        text.counter("moved_bytes", about_moved, moved[direction], direction=direction)
+    cache = report["cache"]
+    for what, count in cache["counts"].items():
+        text.counter("cache", "What the pipeline cache did, and the errors it ignored, by its own names.", count, what=what)
+    _add_store(text, cache.get("remote"))
+    _add_layer(text, report["layer"])
+
+
+def _add_events(text: MetricsText, events: Mapping[str, Any]) -> None:
+    for kind, one in events["kinds"].items():
+        text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", one["count"], kind=kind)
+    for kind, one in events["kinds"].items():
+        text.counter("event_seconds", "Seconds that timed events took, by kind.", one["total_ns"] / _NS_PER_S, kind=kind)
+    for kind, about in _HISTOGRAMS.items():
+        one = events["kinds"][kind]
+        text.histogram(f"{kind}_seconds", about, one["histogram"], one["total_ns"] / _NS_PER_S)
+    for operation, code, count in events["failures"]:
+        text.counter("failures", "What raised, by the error's code.", count, operation=operation, code=code)
+    for one in events["kernels"]:
+        text.counter("kernel_dispatches", "Dispatches by the kernel's name.", one["dispatches"], kernel=one["name"])
+    for one in events["kernels"]:
+        about = "Seconds of dispatches that were waited for, by the kernel's name; not of batches of several kernels."
+        text.counter("kernel_seconds", about, one["total_ns"] / _NS_PER_S, kernel=one["name"])
+    for one in events["kernels"]:
+        if one["device_ns"]:
+            about = "Seconds on the device's own clock of dispatches that were timed there, by the kernel's name."
+            text.counter("kernel_device_seconds", about, one["device_ns"] / _NS_PER_S, kernel=one["name"])
+    text.counter("listeners_dropped", "Listeners that raised.", events["listeners_dropped"])
 
 
 def _add_store(text: MetricsText, store: Mapping[str, Any] | None) -> None:
@@ -89,31 +148,10 @@ def _add_store(text: MetricsText, store: Mapping[str, Any] | None) -> None:
         text.counter("cache_remote_bytes", about, store[f"bytes_{direction}"], direction=direction)
 
 
-def _add_driver(text: MetricsText, driver: Driver) -> None:
-    report = driver.report()
-    text.gauge(
-        "info",
-        "What the driver runs on; always 1.",
-        1,
-        backend=report["backend"],
-        vulkan=driver.device.api,
-        driver=report["driver"],
-        type=report["device_type"],
-    )
-    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.context.device.is_lost))
-    counts, total_ns = driver.events.counts(), driver.events.total_ns()
-    for kind, count in counts.items():
-        text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", count, kind=kind.value)
-    for kind, spent_ns in total_ns.items():
-        text.counter("event_seconds", "Seconds that timed events took, by kind.", spent_ns / _NS_PER_S, kind=kind.value)
-    for (operation, code), count in sorted(driver.events.failures().items(), key=lambda item: (item[0][0].value, item[0][1])):
-        text.counter("failures", "What raised, by the error's code.", count, operation=operation.value, code=code)
-    text.counter("listeners_dropped", "Listeners that raised.", driver.events.listeners_dropped)
-    cache: Any = report["cache"]
-    for what, count in cache["counts"].items():
-        text.counter("cache", "What the pipeline cache did, and the errors it ignored, by its own names.", count, what=what)
-    _add_store(text, cache.get("remote"))
-    layer: Any = report["layer"]
+def _add_layer(text: MetricsText, layer: Mapping[str, Any]) -> None:
+    in_flight = layer["counters"].get(_IN_FLIGHT)
+    if in_flight is not None:
+        text.gauge("in_flight", "Submissions whose end has not been seen.", in_flight)
     for hook in layer["hooks"]:
         text.gauge("layer_hook", "Hooks of the Vulkan layer that are active; always 1.", 1, hook=hook)
     for name, value in layer["counters"].items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import DeviceNotFound, SoftwareDeviceRefused
-from vyre_driver.vulkan.devices import DeviceType
+from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,3 +133,11 @@ def _refused_software(device: PhysicalDevice) -> SoftwareDeviceRefused:
         fix=_SOFTWARE_FIX,
         device=device.name,
     )
+
+
+def every_device(*, allow_software: bool) -> list[str | int]:
+    """Name every GPU for ``Driver``, or the one CPU device that is allowed; raises VyreError where there is neither."""
+    found = enumerate_devices()
+    chosen = [one for one in found if not one.is_software] or [select_device(found, allow_software=allow_software)]
+    uuids = [one.device_uuid for one in found]
+    return [f"uuid:{one.device_uuid.hex()}" if uuids.count(one.device_uuid) == 1 else one.index for one in chosen]

@@ -30,7 +30,7 @@ from vyre_driver.runtime.stream import stream_of
 from vyre_driver.runtime.warming import WarmReport, warm
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.telemetry.events import EventKind, Events
-from vyre_driver.telemetry.opentelemetry import listeners_from_settings
+from vyre_driver.telemetry.observing import observe
 from vyre_driver.telemetry.prometheus import metrics_of
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE
@@ -134,19 +134,19 @@ class Driver:
         self._autotune = autotune
         self._tuning: TuningRecords | None = None
         self._looking = threading.RLock()
-        self.events = Events(listeners_from_settings(self.device.name))
+        self.events = Events()
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
         self._remote = remote = shared_store(self.cache, self.device, self.events)
         if autotune is not None or settings.text(settings.AUTOTUNE):
             _ = self.tuning
-        recording = recording_of_settings()
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
         takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
-        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording)
+        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording_of_settings())
         device_opened.make_room = self.context.room.make
         device_opened.driver = weakref.ref(self)
+        observe(self)
 
     @property
     def is_closed(self) -> bool:

@@ -193,8 +193,9 @@ CUDA_LIBRARY = Setting(
 )
 OPENTELEMETRY = Setting(
     "VYRE_OPENTELEMETRY",
-    "Makes a span of each event of a Driver through opentelemetry-api, which must be installed.",
+    "Exports spans and metrics of each Driver through opentelemetry-api (1.30 or later), which must be installed.",
 )
+TOP = Setting("VYRE_TOP", "Shows the drivers of a process to `vyre-driver top`, through a socket that only this user may open.")
 
 SETTINGS = tuple(one for one in list(vars().values()) if isinstance(one, Setting))
 
@@ -350,3 +351,17 @@ def user_directory(kind: Literal["cache", "state"]) -> Path | None:
     if not found.is_absolute():
         found = Path(os.path.expanduser(below_home))  # noqa: PTH111 -- Path.expanduser raises without a home
     return found if found.is_absolute() else None
+
+
+def runtime_directory() -> Path | None:
+    """Return where sockets go: ``vyre`` below XDG_RUNTIME_DIR or /run/user/UID, else ``run`` in the state directory.
+
+    None without a usable home. A relative or empty variable is ignored, and no temporary directory is ever used.
+    """
+    named = Path(os.environ.get("XDG_RUNTIME_DIR") or "")
+    usual = Path(f"/run/user/{os.geteuid()}")
+    for base in (named, usual):
+        if base.is_absolute() and base.is_dir():
+            return base / "vyre"
+    state = user_directory("state")
+    return None if state is None else state / "run"

@@ -44,6 +44,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_INTERPRET",
         "VYRE_CUDA_LIBRARY",
         "VYRE_OPENTELEMETRY",
+        "VYRE_TOP",
     ]
 
 

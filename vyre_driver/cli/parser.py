@@ -156,6 +156,8 @@ def _verb_module(name: str) -> ModuleType:  # noqa: C901, PLR0912 -- a case a ve
             from vyre_driver.cli import spirv as verb
         case "stub":
             from vyre_driver.cli import stub as verb
+        case "top":
+            from vyre_driver.cli import top as verb
         case "tune":
             from vyre_driver.cli import tune as verb
         case "worker":

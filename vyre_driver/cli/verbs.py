@@ -86,6 +86,13 @@ VERBS = {
         "Print the devices and the cache of this machine as text for Prometheus. No\ndevice is opened.",
         ("metrics",),
     ),
+    "top": Verb(
+        "show what the drivers of this user's processes do",
+        "Show the drivers of processes that run with VYRE_TOP=1: dispatches, failures,\n"
+        "memory, traffic, kernels and named buffers; on a terminal again and again until\n"
+        "Ctrl-C, in a pipe once.",
+        ("top", "top --once", "top --json --interval 5"),
+    ),
     "worker": Verb(
         "work for a Dask scheduler, a process for each GPU",
         "Join a Dask scheduler with a process for each GPU of this host, and work until\n"

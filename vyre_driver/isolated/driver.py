@@ -35,6 +35,7 @@ from vyre_driver.kompute.elements import checked_dtype, checked_shape
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.runtime.compiling import name_of
 from vyre_driver.telemetry.events import EventKind, Events
+from vyre_driver.telemetry.observing import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -119,6 +120,7 @@ class IsolatedDriver(_Driver):
         self.strict = bool(self._there.child.facts["strict"])
         # After a restart the same device is meant, also where the best one would be another by then.
         self._job["device"] = f"uuid:{self.device.device_uuid.hex()}" if device is None else device
+        observe(self, is_isolated=True)
 
     def child(self) -> Child:
         """Return the process that is there, started anew where the last one has ended.

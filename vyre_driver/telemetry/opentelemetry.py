@@ -1,27 +1,44 @@
-"""Export events as OpenTelemetry spans, if its API package is installed and ``VYRE_OPENTELEMETRY`` asks for it.
+"""Export events as OpenTelemetry spans and counters as its metrics, if its API package is installed.
+
+``VYRE_OPENTELEMETRY`` asks for both, through the process's global providers; ``export`` does so for one driver, through any.
 
 A span is named ``vyre_driver.`` and the event's kind, begins and ends when the event did, and is a child of the span that was
-current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was submitted and not waited
-for is a span without length.
+current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was submitted is a span without
+length, and its end, once it was seen, one from its submission to then.
+
+Source: OpenTelemetry's specification of the trace and metrics APIs; units are those of UCUM.
 """
 
 from __future__ import annotations
 
+import functools
+import weakref
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.errors import InvalidSetting
+from vyre_driver.telemetry.events import EventKind
+from vyre_driver.telemetry.prometheus import BUCKETS, labels_of
 
 if TYPE_CHECKING:
-    from vyre_driver.telemetry.events import Event, Listener
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from vyre_driver.driver import Driver
+    from vyre_driver.telemetry.events import Event
+
+    Sample = tuple[float, Mapping[str, str | int]]
+    Look = Callable[[Driver], Iterable[Sample]]
+
+_NS_PER_S = 1e9
+_TIMED = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.COMPILE)
 
 
 class OpenTelemetrySpans:
     """A listener that makes a span of each event."""
 
-    def __init__(self, device: str) -> None:
-        """Get a tracer from the API package; ``device`` is an attribute of each span.
+    def __init__(self, attributes: Mapping[str, str], tracer_provider: object = None) -> None:
+        """Get a tracer of this provider, None for the global one; ``attributes`` are those of each span.
 
         Raises
         ------
@@ -29,42 +46,147 @@ class OpenTelemetrySpans:
             If opentelemetry-api is not installed.
         """
         self._trace: Any = import_module("opentelemetry.trace")
-        self._tracer = self._trace.get_tracer("vyre_driver")
-        self._device = device
+        self._tracer = self._trace.get_tracer("vyre_driver", tracer_provider=tracer_provider)
+        self._attributes = _prefixed(attributes)
 
     def on_event(self, event: Event) -> None:
         """Make the span."""
         failure = event.failure
-        data = {"key": event.key, "count": event.count, "detail": event.detail or None, "device": self._device}
+        data: dict[str, object] = {"key": event.key, "kernel": event.kernel or None, "count": event.count}
+        data["detail"] = event.detail or None
         if failure is not None:
             data |= {"code": failure.code, "error": failure.error}
         name = event.kind if failure is None else failure.operation
         span = self._tracer.start_span(
             f"vyre_driver.{name.value}",
             start_time=event.ended_ns - (event.duration_ns or 0),
-            attributes={f"vyre_driver.{name}": value for name, value in data.items() if value is not None},
+            attributes={**self._attributes, **_prefixed({name: one for name, one in data.items() if one is not None})},
         )
         if failure is not None:
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, event.detail))
         span.end(end_time=event.ended_ns)
 
 
-def listeners_from_settings(device: str) -> list[Listener]:
-    """Return the listeners that the environment asks a driver to have.
+class OpenTelemetryMetrics:
+    """The instruments of one provider, and the drivers that they look at as long as those live."""
+
+    def __init__(self, meter_provider: object = None) -> None:
+        """Make the instruments, of the global provider for None; raises ImportError if opentelemetry-api is not installed."""
+        metrics: Any = import_module("opentelemetry.metrics")
+        self._observation = metrics.Observation
+        self._drivers: set[weakref.ref[Driver]] = set()
+        meter = metrics.get_meter("vyre_driver", meter_provider=meter_provider)
+        bounds = [(1 << place) / _NS_PER_S for place in BUCKETS]
+        for name, (kind, unit, about, look) in _OBSERVED.items():
+            make = getattr(meter, f"create_observable_{kind}")
+            make(f"vyre_driver.{name}", [functools.partial(self._observed, look)], unit=unit, description=about)
+        self._durations = {
+            kind: meter.create_histogram(
+                f"vyre_driver.{kind.value}.duration",
+                unit="s",
+                description=f"Durations of the events {kind.value!r}.",
+                explicit_bucket_boundaries_advisory=bounds,
+            )
+            for kind in _TIMED
+        }
+
+    def add(self, driver: Driver) -> None:
+        """Look at a driver from now on, and record how long its work takes."""
+        self._drivers.add(weakref.ref(driver, self._drivers.discard))
+        attributes, durations = _prefixed(labels_of(driver)), self._durations
+
+        def record(event: Event) -> None:
+            histogram = durations.get(event.kind)
+            if histogram is not None and event.duration_ns is not None:
+                named = {"vyre_driver.kernel": event.kernel}
+                histogram.record(event.duration_ns / _NS_PER_S, {**attributes, **named})
+
+        driver.events.add_listener(record)
+
+    def _observed(self, look: Look, _: object) -> Iterator[object]:
+        for driver in [one() for one in tuple(self._drivers)]:
+            if driver is not None and not driver.is_closed:
+                about = labels_of(driver)
+                for value, attributes in look(driver):
+                    yield self._observation(value, _prefixed({**about, **attributes}))
+
+
+def export(driver: Driver, tracer_provider: object = None, meter_provider: object = None) -> None:
+    """Export spans and metrics of a driver from now on, through these providers, None for the process's global ones.
 
     Raises
     ------
     InvalidSetting
-        If it asks for spans, and the package for them is not installed.
+        If opentelemetry-api is not installed, or older than 1.30.
     """
-    if not settings.switch(settings.OPENTELEMETRY):
-        return []
     try:
-        return [OpenTelemetrySpans(device)]
-    except ImportError as error:
+        spans = OpenTelemetrySpans(labels_of(driver), tracer_provider)
+        metrics = _metrics_of(meter_provider)
+    except (ImportError, TypeError) as error:
         raise InvalidSetting(
-            f"{settings.OPENTELEMETRY.variable} is on, and opentelemetry-api cannot be imported ({error})",
-            fix=f"install it (pip install opentelemetry-api), or unset {settings.OPENTELEMETRY.variable}",
+            f"spans and metrics are to be exported, and opentelemetry-api 1.30 or later cannot be used ({error})",
+            fix=f"install it (pip install 'opentelemetry-api>=1.30'), or unset {settings.OPENTELEMETRY.variable}",
             variable=settings.OPENTELEMETRY.variable,
             value=settings.text(settings.OPENTELEMETRY),
         ) from error
+    driver.events.add_listener(spans)
+    metrics.add(driver)
+
+
+@functools.lru_cache(maxsize=4)
+def _metrics_of(meter_provider: object) -> OpenTelemetryMetrics:
+    """Return the instruments of a provider, made once: two of one name would be two series."""
+    return OpenTelemetryMetrics(meter_provider)
+
+
+def _prefixed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"vyre_driver.{name}": value for name, value in attributes.items()}
+
+
+def _events(driver: Driver) -> Iterator[Sample]:
+    for kind, count in driver.events.counts().items():
+        yield count, {"kind": kind.value}
+
+
+def _failures(driver: Driver) -> Iterator[Sample]:
+    for (operation, code), count in driver.events.failures().items():
+        yield count, {"operation": operation.value, "code": code}
+
+
+def _kernels(driver: Driver) -> Iterator[Sample]:
+    for one in driver.events.kernels():
+        yield one.dispatches, {"kernel": one.name}
+
+
+def _moved(driver: Driver) -> Iterator[Sample]:
+    device: Any = driver.context.device
+    if not _is_elsewhere(device):
+        yield device.moved.up, {"direction": "up"}
+        yield device.moved.down, {"direction": "down"}
+
+
+def _memory(driver: Driver) -> Iterator[Sample]:
+    device: Any = driver.context.device
+    if not _is_elsewhere(device):
+        yield device.allocated, {}
+
+
+def _in_flight(driver: Driver) -> Iterator[Sample]:
+    device: Any = driver.context.device
+    if device.layer is not None and not _is_elsewhere(device):
+        yield device.layer.counters()["work_pending"], {}
+
+
+def _is_elsewhere(device: Any) -> bool:  # noqa: ANN401 -- of an isolated driver it is no KomputeDevice
+    """Whether a device is open in another process, which counts what is done with it."""
+    return isinstance(device.layer, str)
+
+
+_OBSERVED: dict[str, tuple[str, str, str, Look]] = {
+    "events": ("counter", "{event}", "Events by kind; dispatches one by one, evictions by entry.", _events),
+    "failures": ("counter", "{failure}", "What raised, by what was tried and the error's code.", _failures),
+    "kernel.dispatches": ("counter", "{dispatch}", "Dispatches by the kernel's name.", _kernels),
+    "moved": ("counter", "By", "Bytes of arrays that went up to the device, and came down from it.", _moved),
+    "memory": ("gauge", "By", "Bytes of device memory that buffers have.", _memory),
+    "in_flight": ("gauge", "{submission}", "Submissions whose end has not been seen.", _in_flight),
+}

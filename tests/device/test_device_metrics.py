@@ -14,6 +14,7 @@ from vyre_driver import Driver, DriverPool
 from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
+from vyre_driver.telemetry.opentelemetry import export
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,3 +192,21 @@ def test_an_isolated_drivers_metrics_are_its_own_and_have_what_was_counted_here(
     assert {kind: number for kind, number in found.items() if number} == {"compile": 1, "miss": 1, "dispatch": 3, "failure": 6}
     series = [{line.rpartition(" ")[0] for line in one.splitlines() if not line.startswith("#")} for one in text]
     assert (len(series[0] & series[1]), f'number="{one.number}"' in text[0]) == (0, True)
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
+def test_a_real_driver_is_exported_through_opentelemetry(isolated: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    sdk, sdk_export = imported("opentelemetry.sdk.metrics"), imported("opentelemetry.sdk.metrics.export")
+    monkeypatch.setenv("VYRE_LAYER", "1")
+    reader = sdk_export.InMemoryMetricReader()
+    with Driver(isolated=isolated) as driver:
+        export(driver, None, sdk.MeterProvider([reader]))
+        kernel = driver.compile(shipped_module("saxpy"))
+        kernel(X, X, push_constants=PUSH)
+        (found,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
+        numbers = {metric.name.removeprefix("vyre_driver."): list(metric.data.data_points) for metric in found.metrics}
+    here = {"compile.duration", "in_flight", "memory", "moved"}
+    assert set(numbers) == {"events", "kernel.dispatches", "dispatch.duration"} | (set() if isolated else here)
+    assert [(one.attributes["vyre_driver.kernel"], one.value) for one in numbers["kernel.dispatches"]] == [(kernel.name, 1)]
+    assert numbers["dispatch.duration"][0].sum > 0
+    assert [one.value for one in numbers.get("moved", ())] == ([] if isolated else [800, 400])

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from extras import imported
 from listeners import Heard
-from literals import refusal
 
-from vyre_driver.errors import InvalidInput, InvalidSetting
-from vyre_driver.telemetry.events import Event, EventKind, Events, Failure
-from vyre_driver.telemetry.opentelemetry import OpenTelemetrySpans, listeners_from_settings
+from vyre_driver.errors import InvalidInput
+from vyre_driver.telemetry.events import Event, EventKind, Events
 from vyre_driver.telemetry.prometheus import MetricsText
 
 if TYPE_CHECKING:
@@ -292,43 +290,3 @@ def test_prometheus_reads_what_is_written() -> None:
         ("vyre_driver_x", "counter", "Things\nof x.", [("vyre_driver_x_total", labels | {"kind": "a"}, 3.0)]),
         ("vyre_driver_y", "gauge", "y.", [("vyre_driver_y", labels, math.inf)]),
     ]
-
-
-def test_spans_begin_and_end_when_the_event_did() -> None:
-    sdk = imported("opentelemetry.sdk.trace")
-    export = imported("opentelemetry.sdk.trace.export")
-    memory = imported("opentelemetry.sdk.trace.export.in_memory_span_exporter")
-    exporter, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
-    provider.add_span_processor(export.SimpleSpanProcessor(exporter))
-    spans = OpenTelemetrySpans("a GPU")
-    spans._tracer = provider.get_tracer("vyre_driver")  # noqa: SLF001 -- the global provider can be set once a process
-    spans.on_event(Event(EventKind.DISPATCH, 1000, 400, "ab", 3, ""))
-    spans.on_event(Event(EventKind.EVICT, 2000, None, None, 1, "freed"))
-    spans.on_event(Event(EventKind.FAILURE, 3000, 500, "ab", 1, "no", Failure(EventKind.COMPILE, 2101, "InvalidModule")))
-    finished = exporter.get_finished_spans()
-    failed = finished[2]
-    assert (failed.name, failed.status.status_code.name, failed.status.description) == ("vyre_driver.compile", "ERROR", "no")
-    assert {"vyre_driver.code": 2101, "vyre_driver.error": "InvalidModule"}.items() <= dict(failed.attributes).items()
-    found = [(one.name, one.start_time, one.end_time, dict(one.attributes)) for one in finished[:2]]
-    about = {"vyre_driver.device": "a GPU"}
-    assert found == [
-        ("vyre_driver.dispatch", 600, 1000, about | {"vyre_driver.key": "ab", "vyre_driver.count": 3}),
-        ("vyre_driver.evict", 2000, 2000, about | {"vyre_driver.count": 1, "vyre_driver.detail": "freed"}),
-    ]
-
-
-def test_spans_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert listeners_from_settings("a GPU") == []
-    monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
-    imported("opentelemetry.trace")
-    assert [type(one) for one in listeners_from_settings("a GPU")] == [OpenTelemetrySpans]
-
-
-def test_spans_that_are_asked_for_and_cannot_be_made_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
-    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.trace", None)
-    monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
-    kind, code, message = refusal(lambda: listeners_from_settings("a GPU"))
-    assert (kind, code) == (InvalidSetting, 2401)
-    assert message.startswith("VYRE_OPENTELEMETRY is on, and opentelemetry-api cannot be imported (")
-    assert message.endswith("Fix: install it (pip install opentelemetry-api), or unset VYRE_OPENTELEMETRY.")

@@ -71,11 +71,13 @@ def listening(place: Path, name: str, answer: Callable[[socket.socket], object])
     try:
         yield
     finally:
+        while thread.is_alive():  # it may be in an answer that has no end, or take another connection just now
+            for one in (server, *held):
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            thread.join(0.01)
         for one in (server, *held):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
             one.close()
-        thread.join()
 
 
 def sending(data: bytes) -> Callable[[socket.socket], None]:

@@ -152,12 +152,11 @@ class _Server:
         return self._said[1]
 
     def close(self) -> None:
-        """Remove the socket, in the process that made it."""
-        if self.name.startswith(f"{os.getpid()}-"):
-            with suppress(OSError):
-                os.unlink(self.name, dir_fd=self._directory)
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        """Remove the socket; of a forked child's only ``forget`` is called."""
+        with suppress(OSError):
+            os.unlink(self.name, dir_fd=self._directory)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
         self.forget()
 
     def forget(self) -> None:
@@ -167,7 +166,7 @@ class _Server:
             os.close(self._directory)
 
 
-_making = threading.Lock()
+_making = threading.RLock()  # a signal handler may open a driver in the middle of another's opening
 _servers: list[_Server] = []  # one, once a driver asks for it
 
 
@@ -176,13 +175,21 @@ def serve(driver: Driver) -> None:
     try:
         with _making:
             if not _servers:
-                server = _Server()
-                _servers.append(server)
-                start_all([threading.Thread(target=server.serve, name="vyre_driver top", daemon=True)])
+                _servers.append(_started())
             server = _servers[0]
             server.drivers = [ref for ref in server.drivers if ref() is not None] + [weakref.ref(driver)]
     except (NoPlace, OSError, RuntimeError) as error:
         _LOG.warning("vyre-driver top will not see this process: %s", error)
+
+
+def _started() -> _Server:
+    server = _Server()
+    try:
+        start_all([threading.Thread(target=server.serve, name="vyre_driver top", daemon=True)])
+    except RuntimeError:
+        server.close()
+        raise
+    return server
 
 
 @atexit.register
@@ -194,7 +201,7 @@ def _close() -> None:
 
 def _forget_in_child() -> None:
     global _making  # noqa: PLW0603 -- another thread of the parent may have held it
-    _making = threading.Lock()
+    _making = threading.RLock()
     for server in _servers:
         server.forget()
     _servers.clear()

@@ -110,11 +110,10 @@ class IsolatedDriver(_Driver):
             "must_be_warm": False,
         }
         self._starting = call_lock("the start of an isolated driver's process")
-        self._is_closed = False
+        self._is_closed, self._arena = False, Arena()
         self.events = Events()
         """What happens to calls, as of a ``Driver``; the cache's and the layer's own are in the child, and in ``metrics``."""
         self.room = IsolatedRoom()
-        self._arena = Arena()
         self._there = self._started()
         self.device = self._there.physical
         self.strict = bool(self._there.child.facts["strict"])

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
 _PYTHON = {"u": "int", "i": "int", "f": "float", "b": "bool"}
 _GRID = ("workgroups: int | Sequence[int] | None = None", "invocations: int | Sequence[int] | None = None")
-_OPTIONS = ("split: bool = False", "timeout: float | None = None", "strict: bool | None = None", "label: str | None = None")
+_LABEL = "label: str | None = None"
+_OPTIONS = ("split: bool = False", "timeout: float | None = None", "strict: bool | None = None", _LABEL)
 _OWN = ("self", "push_constants", "out", "out_shapes")
 _TAKEN = frozenset({*_OWN, *(one.partition(":")[0] for one in (*_GRID, *_OPTIONS))})
 _HEAD = """\
@@ -180,7 +181,7 @@ def _kernel(found: Reflection) -> Iterator[str]:
     for call in _calls(found):
         yield from _overloads(found, "__call__", call, (call.out, call.shapes, *_OPTIONS))
     bound = _Call({one.name: "Buffer" for one in found.buffers}, "", "", "BoundKernel")
-    yield from _overloads(found, "bind", bound, ())
+    yield from _overloads(found, "bind", bound, (_LABEL,))
     yield "    def disassemble(self) -> str: ..."
     for name, type_text in _PROPERTIES.items():
         yield "    @property"

@@ -15,6 +15,7 @@ from vyre_driver import Driver, kernels
 from vyre_driver.autotune import Budget
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, store
+from vyre_driver.lang import Index, InOut, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind, Failure
 
@@ -33,6 +34,11 @@ def layered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setenv("VYRE_LAYER", "1")
     with Driver() as opened:
         yield opened
+
+
+@kernel
+def doubled(i: Index, x: InOut[f32], factor: f32) -> None:
+    x[i] = factor * x[i]
 
 
 def fail(call: Callable[[], object]) -> VyreError:
@@ -92,6 +98,20 @@ def test_streams_awaits_and_tunings_that_fail_are_told_too(layered: Driver) -> N
     assert layered.events.failures() == {(DISPATCH, 2201): 1, (EventKind.TUNE, 2201): 1, (EventKind.TUNE, 1002): 1}
     kernels_named = [one.kernel for one in layered.events.recent() if one.kind is EventKind.FAILURE]
     assert kernels_named[1] == saxpy.name
+
+
+def test_calls_of_python_kernels_that_do_not_fit_are_told_once_with_the_kernels_name(layered: Driver) -> None:
+    scaled = doubled.on(layered)
+    x, resident = np.ones(8, np.float32), layered.buffer(np.ones(8, np.float32))
+    scaled(x, 2.0)
+    before = told(layered)
+    fail(lambda: scaled(x, "two"))
+    fail(lambda: scaled(x))
+    fail(lambda: scaled.bind(x, 2.0))
+    fail(lambda: doubled(resident, 2.0, 3.0))
+    assert before == []
+    assert layered.events.failures() == {(DISPATCH, 2201): 4}
+    assert {one.kernel for one in layered.events.recent() if one.kind is EventKind.FAILURE} == {"doubled"}
 
 
 def test_a_tuning_is_an_event_with_its_time(layered: Driver) -> None:

@@ -17,7 +17,7 @@ from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import table
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.array_calls import ArrayCalls
@@ -187,7 +187,8 @@ class Kernel:
                 options = CallOptions(workgroups, None, push_constants, out, out_shapes, strict=is_strict)
                 outputs = self._run(arrays, {}, options)
         except Exception as error:
-            self._observed.failed(error, time.perf_counter_ns() - began)
+            if not isinstance(error, InvalidInput | InvalidPushConstant):  # which lang says again in its own words
+                self._observed.failed(error, time.perf_counter_ns() - began)
             raise
         self._observed.dispatches.ran(began)
         return as_returned(outputs)

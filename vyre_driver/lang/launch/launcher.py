@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from vyre_driver.lang.launch.fitting import fitted, scalar_of
 from vyre_driver.lang.launch.launch import Launch, stays_on_device
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.types import ScalarType, bool_
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -62,9 +63,22 @@ class Launcher:
             If something does not fit.
         """
         signature = self.definition.signature
-        one, arrays, numbers = self.matched(choices, given, named)
-        launch = self.launch_of(choices, one, arrays, numbers)
-        return launch, self.returned(one, launch.run(signature, arrays, numbers, one.options))
+        with self._reported(choices, given):
+            one, arrays, numbers = self.matched(choices, given, named)
+            launch = self.launch_of(choices, one, arrays, numbers)
+            return launch, self.returned(one, launch.run(signature, arrays, numbers, one.options))
+
+    @contextmanager
+    def _reported(self, choices: Choices, given: tuple[object, ...]) -> Iterator[None]:
+        """Report what the block raises to the driver of a call, where it is known which that is; none is opened for it."""
+        try:
+            yield
+        except Exception as error:
+            device = next((one.device for one in given if isinstance(one, Buffer)), DEFAULT.device)
+            driver: Driver | None = choices.driver or (None if device is None else device.driver())
+            if driver is not None:
+                driver.events.failed(EventKind.DISPATCH, error, kernel=self.definition.name)
+            raise
 
     def returned(self, given: Given, found: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
         """Return what a call returns, by what was found for each array that is written: what was given itself, where it was."""
@@ -79,6 +93,10 @@ class Launcher:
 
         Returns the launch of its form, too.
         """
+        with self._reported(choices, given):
+            return self._bound(choices, given, named)
+
+    def _bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> tuple[Launch, BoundKernel]:
         name, signature = self.definition.name, self.definition.signature
         if self.definition.checks:
             raise InvalidInput(

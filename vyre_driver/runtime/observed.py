@@ -41,4 +41,4 @@ class ObservedBatch:
         """Record under the names of its kernels, one for each dispatch."""
         self.what = f"a batch of {len(kernels)}"
         self.dispatches: Dispatches = events.dispatches(None, kernels, label)
-        self.failed = functools.partial(events.failed, EventKind.DISPATCH, kernel=self.dispatches.subject.kernel)
+        self.failed = functools.partial(events.failed, EventKind.DISPATCH, kernel=self.dispatches.subject[1])

@@ -20,7 +20,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, VyreError
@@ -55,13 +55,6 @@ _DISPATCH, _COMPLETE, _FAILURE = map(_KINDS.index, (EventKind.DISPATCH, EventKin
 _MOST_KERNELS = 256  # that are counted by name; a label of Prometheus must not have any number of values
 _OTHERS = "(others)"
 _MOST_NAMED = 8
-
-
-class Subject(NamedTuple):
-    """What an event is of: the pipeline's key in hex, and the kernel's name."""
-
-    key: str | None
-    kernel: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +125,7 @@ class Events:
         kernel: str = "",
     ) -> None:
         """Count an event that has just ended, keep it, call the listeners, and log it."""
-        self._tally.add(_KINDS.index(kind), duration_ns, Subject(key, kernel), count, detail)
+        self._tally.add(_KINDS.index(kind), duration_ns, (key, kernel), count, detail)
         _LOG.debug("%s %s: %s", kind.value, f"{kernel} {key}".strip(), detail)
 
     def dispatches(self, key: str | None, kernels: Sequence[str], label: str = "") -> Dispatches:
@@ -140,7 +133,7 @@ class Events:
         names = list(dict.fromkeys(kernels))
         named = ", ".join(names[:_MOST_NAMED]) + ", ..." * (len(names) > _MOST_NAMED)
         counts = tuple([(self._counts_of(name), kernels.count(name)) for name in names])
-        return Dispatches(self._tally, _DISPATCH, _COMPLETE, Subject(key, named), counts, label)
+        return Dispatches(self._tally, _DISPATCH, _COMPLETE, (key, named), counts, label)
 
     def _counts_of(self, name: str) -> KernelCounts:
         """Return the counts of the kernels of a name, those of all others where there are many names."""
@@ -165,7 +158,7 @@ class Events:
             self._failures[operation, code] = self._failures.get((operation, code), 0) + 1
         failure = Failure(operation, code, type(error).__name__)
         problem = error.problem if isinstance(error, VyreError) else str(error)
-        self._tally.add(_FAILURE, duration_ns, Subject(key, kernel), 1, (failure, problem))
+        self._tally.add(_FAILURE, duration_ns, (key, kernel), 1, (failure, problem))
         what = " ".join(filter(None, (operation.value, kernel, key)))  # neither is there before all is proven
         _LOG.warning("%s failed: %s %s: %s", what, failure.error, code, problem)
 

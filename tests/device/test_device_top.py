@@ -170,6 +170,7 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
     assert right == dispatches > 0
 
 
+@pytest.mark.thorough
 def test_signals_of_a_process_that_is_looked_at_all_reach_its_own_handler(
     started: Callable[..., Shown], run_here: RunChild
 ) -> None:

@@ -64,9 +64,10 @@ class Simulation(Clock):
 
         def body() -> None:
             actor.turn.acquire()
+            if self._is_over:  # before its time came
+                return
             try:
-                if not self._is_over:
-                    act()
+                act()
             except _Ended:
                 return
             except BaseException as error:  # noqa: BLE001 -- raised by run

@@ -1,7 +1,12 @@
-"""What a fleet costs and brings on this host: tasks, calls on one and two processes beside ``DriverPool``, a killed worker.
+"""What a fleet costs and brings on this host, part by part, each beside what it is compared with in the same run.
 
-Usage: python benchmarks/fleet.py [--json] [--devices 0 1] [--elements N] [--calls N]; without a GPU with VYRE_ALLOW_SOFTWARE=1
-and LP_NUM_THREADS=1. A device that is named twice stands for two GPUs.
+python -m benchmarks.fleet [--calls] [--blocks] [--products] [--killed] [--empty] [--cold] [--devices 0 1] [--json FILE]
+
+Without the name of a part all are run. --calls: saxpy of numpy arrays, beside ``DriverPool``. --blocks: sum and softmax of an
+array that is made block by block, on one process and on all. --products: matrices that are made on the devices, on one process
+and on all. --killed: the same with one process killed in the middle. --empty: an empty task beside Dask's own. --cold: two nodes
+that share a store (benchmarks/fleet_cold.py). A part that takes longer than --within seconds is given up. Without a GPU run it with
+VYRE_ALLOW_SOFTWARE=1, LP_NUM_THREADS=1 and --devices 0 0 --small: a device that is named twice stands for two GPUs.
 """
 
 from __future__ import annotations
@@ -10,105 +15,251 @@ import argparse
 import functools
 import json
 import os
+import re
 import signal
+import statistics
 import sys
 import threading
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import dask.array as da
 import numpy as np
+from dask.utils import parse_bytes
 
-from vyre_driver import DriverPool, kernels
-from vyre_driver.distributed import FleetPool, LocalFleet
+from benchmarks import fleet_cold, fleet_work
+from vyre_driver import DriverPool
+from vyre_driver.distributed import FleetPool, LocalFleet, reduce_blocks
+from vyre_driver.pool import every_device
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Measured = dict[str, Any]
+
+ROUNDS = 5
 TASKS = 500
-KILLED_AFTER_S = 0.5
+PARTS = {
+    "calls": ("share of DriverPool's calls", ">= 0.95"),
+    "blocks": ("times one process", ">= 1.8"),
+    "products": ("times one process", ">= 1.9"),
+    "killed": ("times the undisturbed run", "<= 1.1"),
+    "empty": ("times Dask's own", "<= 1.3"),
+    "cold": ("compilations", "<= 1"),
+}
 
 
-def nothing(number: int) -> int:
-    return number
+class Limit:
+    """So many seconds from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Return the seconds that are left; raises TimeoutError where none are."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
 
 
-def nothing_on(_: Any, number: int) -> int:
-    return number
-
-
-def saxpy_of(driver: Any, elements: int, number: int) -> float:
-    """Make arrays where they are used, and give back one number."""
-    made = getattr(driver, "saxpy_of_benchmark", None)
-    if made is None:
-        made = driver.saxpy_of_benchmark = kernels.saxpy(driver), np.ones(elements, np.float32)
-    saxpy, ones = made
-    return float(saxpy(ones, ones, alpha=float(number))[-1])
-
-
-def calls_a_second(pool: Any, elements: int, calls: int, *, is_fleet: bool) -> float:
-    def submit(number: int) -> Any:
-        if is_fleet:
-            return pool.submit(saxpy_of, elements, number)
-        return pool.submit(lambda driver: saxpy_of(driver, elements, number))
-
-    for one in [submit(number) for number in range(8)]:
-        one.result()
+def took(work: Callable[[], object]) -> float:
+    """Return the seconds that work takes."""
     began = time.perf_counter()
-    found = [one.result() for one in [submit(number) for number in range(calls)]]
-    taken = time.perf_counter() - began
-    if found != [number + 1.0 for number in range(calls)]:
-        raise SystemExit(f"results are wrong: {found}")
-    return calls / taken
+    work()
+    return time.perf_counter() - began
 
 
-def task_ms(submit: Any) -> float:
-    for one in [submit(number) for number in range(50)]:
-        one.result()
-    began = time.perf_counter()
-    for one in [submit(number) for number in range(TASKS)]:
-        one.result()
-    return (time.perf_counter() - began) / TASKS * 1e3
-
-
-def kill_one(fleet: LocalFleet) -> None:
-    process = min(fleet.client.run(os.getpid).values())
-    time.sleep(KILLED_AFTER_S)
-    os.kill(process, signal.SIGKILL)
-
-
-def measured(devices: list[str], elements: int, calls: int) -> dict[str, float]:
-    found: dict[str, float] = {}
-    with DriverPool(devices) as pool:
-        found["DriverPool, calls a second"] = calls_a_second(pool, elements, calls, is_fleet=False)
-    for processes in sorted({1, len(devices)}):
+def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    def run(submit: Callable[[int], Any]) -> float:
+        wanted = [number + 1.0 for number in range(given.count)]
         began = time.perf_counter()
+        waiting = [submit(number) for number in range(given.count)]
+        found = [one.result(limit.left()) for one in waiting]
+        seconds = time.perf_counter() - began
+        if found != wanted:
+            raise SystemExit(f"results are wrong: {found}")
+        return given.count / seconds
+
+    with DriverPool(devices) as own, LocalFleet(devices) as fleet:
+        pool = FleetPool(fleet.client)
+
+        def on_pool(number: int) -> Any:
+            return own.submit(lambda driver: fleet_work.saxpy_of(driver, given.elements, number))
+
+        contenders = {"DriverPool": on_pool, "fleet": functools.partial(pool.submit, fleet_work.saxpy_of, given.elements)}
+        found: dict[str, list[float]] = {name: [] for name in contenders}
+        for one in contenders.values():
+            run(one)
+        for _ in range(ROUNDS):
+            for name, one in contenders.items():
+                found[name].append(run(one))
+    middle = {name: statistics.median(one) for name, one in found.items()}
+    return {"elements": given.elements, "calls a second": found, "figure": middle["fleet"] / middle["DriverPool"]}
+
+
+def blocks(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    rows_of_block = parse_bytes(given.block) // (4 * fleet_work.COLUMNS)
+    count = max(1, parse_bytes(given.size) // parse_bytes(given.block))
+    lengths = (rows_of_block,) * count
+    seconds, peaks = {}, {}
+    for processes in sorted({1, len(devices)}):
         with LocalFleet(devices[:processes]) as fleet:
             pool = FleetPool(fleet.client)
-            found[f"fleet of {processes}, start in s"] = time.perf_counter() - began
-            found[f"fleet of {processes}, calls a second"] = calls_a_second(pool, elements, calls, is_fleet=True)
-            if processes == len(devices):
-                found["Dask's own empty task in ms"] = task_ms(functools.partial(fleet.client.submit, nothing, pure=False))
-                found["empty task on a driver in ms"] = task_ms(functools.partial(pool.submit, nothing_on))
-                killer = threading.Thread(target=kill_one, args=(fleet,))
-                killer.start()
-                found["calls a second with one process killed"] = calls_a_second(pool, elements, calls, is_fleet=True)
-                killer.join()
-    return found
+            both = pool.compile(fleet_work.sum_and_softmax)
+
+            def run(lengths: tuple[int, ...], pool: FleetPool = pool, both: Any = both) -> None:
+                x = da.map_blocks(
+                    fleet_work.block, chunks=(lengths, (fleet_work.COLUMNS,)), dtype="f4", meta=np.empty((0, 0), "f4")
+                )
+                sums = pool.client.compute(reduce_blocks(both, x, shape=(2,), dtype="f8")).result(limit.left())
+                wanted = fleet_work.sum_of_blocks(list(lengths)), float(sum(lengths))
+                if sums[0] != wanted[0] or abs(sums[1] / wanted[1] - 1) > 1e-5:  # noqa: PLR2004 -- of softmax
+                    raise SystemExit(f"the sum and the rows of softmax are {sums}, and should be {wanted}")
+
+            run(lengths[: 4 * processes])
+            seconds[processes] = took(functools.partial(run, lengths))
+            peaks[processes] = peak_bytes(pool)
+    whole = count * rows_of_block * fleet_work.COLUMNS * 4
+    return {
+        "bytes": whole,
+        "block_bytes": parse_bytes(given.block),
+        "seconds": seconds,
+        "device_memory_peak_bytes": peaks,
+        "figure": seconds[1] / seconds[len(devices)],
+    }
+
+
+def peak_bytes(pool: FleetPool) -> list[int]:
+    """Return the most memory that each worker's device had in use, by the layer's count."""
+    return [int(one) for one in re.findall(r"^vyre_driver_layer_memory_peak_bytes\{.*\} (\d+)", pool.metrics(), re.MULTILINE)]
+
+
+def run_products(pool: FleetPool, size: int, count: int, limit: Limit) -> float:
+    submit = functools.partial(pool.submit, fleet_work.product, size)
+    window = 4 * len(pool.report())
+    began = time.perf_counter()
+    found = list(fleet_work.results(submit, range(count), window, limit.left))
+    seconds = time.perf_counter() - began
+    if found != list(range(count)):
+        raise SystemExit(f"results are missing or twice: {found}")
+    return seconds
+
+
+def products(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    seconds = {}
+    for processes in sorted({1, len(devices)}):
+        with LocalFleet(devices[:processes]) as fleet:
+            pool = FleetPool(fleet.client)
+            run_products(pool, given.matrix, 8 * processes, limit)
+            seconds[processes] = [run_products(pool, given.matrix, given.count, limit) for _ in range(3)]
+    middle = {processes: statistics.median(one) for processes, one in seconds.items()}
+    flops = {processes: 2 * given.matrix**3 * given.count / one / 1e12 for processes, one in middle.items()}
+    figure = middle[1] / middle[len(devices)]
+    return {"matrix": given.matrix, "products": given.count, "seconds": seconds, "tflops": flops, "figure": figure}
+
+
+def killed(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    with LocalFleet(devices) as fleet:
+        pool = FleetPool(fleet.client)
+        warm = 8 * len(devices)
+        run_products(pool, given.matrix, warm, limit)
+        each = run_products(pool, given.matrix, warm, limit) / warm
+        count = max(warm, int(given.kill_seconds / each))
+        quiet = run_products(pool, given.matrix, count, limit)
+        processes = fleet.client.run(os.getpid)
+        timer = threading.Timer(quiet / 2, os.kill, (min(processes.values()), signal.SIGKILL))
+        timer.start()
+        disturbed = run_products(pool, given.matrix, count, limit)
+        timer.join()
+        fleet.client.wait_for_workers(len(devices), timeout=limit.left())
+        is_new = set(fleet.client.run(os.getpid).values()) != set(processes.values())
+        if not is_new:
+            raise SystemExit("no process was killed")
+    facts = {"matrix": given.matrix, "products": count, "undisturbed_s": quiet, "with_one_killed_s": disturbed}
+    return {**facts, "added_s": disturbed - quiet, "figure": disturbed / quiet}
+
+
+def empty(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    def task_ms(submit: Callable[[int], Any]) -> float:
+        began = time.perf_counter()
+        for one in [submit(number) for number in range(given.tasks)]:
+            one.result(limit.left())
+        return (time.perf_counter() - began) / given.tasks * 1e3
+
+    with LocalFleet(devices) as fleet:
+        pool = FleetPool(fleet.client)
+        own = functools.partial(fleet.client.submit, fleet_work.nothing, pure=False)
+        contenders = {"Dask's own": own, "on a driver": functools.partial(pool.submit, fleet_work.nothing_on)}
+        found: dict[str, list[float]] = {name: [] for name in contenders}
+        for number in range(ROUNDS + 1):
+            for name, one in contenders.items():
+                value = task_ms(one)
+                if number:
+                    found[name].append(value)
+    middle = {name: statistics.median(one) for name, one in found.items()}
+    return {"tasks": given.tasks, "ms": found, "figure": middle["on a driver"] / middle["Dask's own"]}
+
+
+def cold(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    return fleet_cold.measured(devices, given.shader_blocks, given.store, limit.left)
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for part in PARTS:
+        parser.add_argument(f"--{part}", action="store_true")
+    parser.add_argument("--devices", nargs="+", help="as for Driver (default: every GPU)")
+    parser.add_argument("--json", type=Path, help="the file to write to, after each part")
+    parser.add_argument("--within", type=float, default=120, help="seconds that a part may take (default 120)")
+    parser.add_argument("--small", action="store_true", help="sizes for a CPU device")
+    parser.add_argument("--elements", type=int, help="of each saxpy (default 2^24)")
+    parser.add_argument("--count", type=int, default=24, help="of calls, and of products (default 24)")
+    parser.add_argument("--size", help="of the array of blocks (default 192GiB)")
+    parser.add_argument("--block", help="of one block (default 256MiB)")
+    parser.add_argument("--matrix", type=int, help="rows of the matrices (default 16384)")
+    parser.add_argument("--kill-seconds", type=float, help="that the undisturbed run takes (default 30)")
+    parser.add_argument("--tasks", type=int, default=TASKS, help=f"empty ones of a round (default {TASKS})")
+    parser.add_argument("--shader-blocks", type=int, help="size of the shader of --cold (default 121)")
+    parser.add_argument("--store", help="URL of the store of --cold (default: a redis-server that is started for it)")
+    return parser
+
+
+SIZES = {
+    "elements": (1 << 24, 1 << 22),
+    "size": ("192GiB", "256MiB"),
+    "block": ("256MiB", "8MiB"),
+    "matrix": (16384, 512),
+    "kill_seconds": (30.0, 20.0),
+    "shader_blocks": (121, 6),
+}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print data")
-    parser.add_argument("--devices", nargs="+", default=["0", "0"], help="as for Driver (default: the first, twice)")
-    parser.add_argument("--elements", type=int, default=1 << 22, help="of each saxpy (default: 2^22)")
-    parser.add_argument("--calls", type=int, default=24)
-    options = parser.parse_args()
-    devices = [int(one) if one.isdigit() else one for one in options.devices]
-    found = measured(devices, options.elements, options.calls)
-    if options.json:
-        json.dump({"elements": options.elements, "calls": options.calls, "measured": found}, sys.stdout, indent=1)
-        print()
-    else:
-        for name, value in found.items():
-            print(f"{name:<42} {value:9.3f}")
-    return 0
+    given = options().parse_args()
+    for name, sizes in SIZES.items():
+        if getattr(given, name) is None:
+            setattr(given, name, sizes[given.small])
+    named = [int(one) if one.isdigit() else one for one in given.devices or ()]
+    devices = named or every_device(allow_software="VYRE_ALLOW_SOFTWARE" in os.environ)
+    found: Measured = {"devices": [str(one) for one in devices], "load_before": os.getloadavg(), "cores": os.cpu_count()}
+    chosen = [part for part in PARTS if getattr(given, part)] or list(PARTS)
+    for part in chosen:
+        what, bar = PARTS[part]
+        began = time.perf_counter()
+        try:
+            one = globals()[part](devices, given, Limit(given.within))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- the other parts are measured all the same
+            late = f"not ended within {given.within:g} s"
+            one = {"figure": None, "failed": late if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"}
+        one |= {"what": what, "bar": bar, "part_took_s": time.perf_counter() - began}
+        found[part] = one
+        shown = one.get("failed") or f"{one['figure']:.3f} {what} (bar {bar})"
+        print(f"{part:10}{one['part_took_s']:7.1f} s  {shown}", flush=True)
+        if given.json is not None:
+            given.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    return int(any("failed" in found[part] for part in chosen))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ python -m benchmarks.fleet [--calls] [--blocks] [--products] [--killed] [--empty
 
 Without the name of a part all are run. --calls: saxpy of numpy arrays, beside ``DriverPool``. --blocks: sum and softmax of an
 array that is made block by block, on one process and on all. --products: matrices that are made on the devices, on one process
-and on all. --killed: the same with one process killed in the middle. --empty: an empty task beside Dask's own. --cold: two nodes
-that share a store (benchmarks/fleet_cold.py). A part that takes longer than --within seconds is given up. Without a GPU run it with
-VYRE_ALLOW_SOFTWARE=1, LP_NUM_THREADS=1 and --devices 0 0 --small: a device that is named twice stands for two GPUs.
+and on all. --killed: the same with one process killed in the middle. --empty: an empty task beside Dask's own. --cold: two
+nodes that share a store (benchmarks/fleet_cold.py). A part that takes longer than --within seconds is given up. Without a GPU
+run it with VYRE_ALLOW_SOFTWARE=1, LP_NUM_THREADS=1 and --devices 0 0 --small: a device that is named twice stands for two GPUs.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def blocks(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> M
                 )
                 sums = pool.client.compute(reduce_blocks(both, x, shape=(2,), dtype="f8")).result(limit.left())
                 wanted = fleet_work.sum_of_blocks(list(lengths)), float(sum(lengths))
-                if sums[0] != wanted[0] or abs(sums[1] / wanted[1] - 1) > 1e-5:  # noqa: PLR2004 -- of softmax
+                if sums[0] != wanted[0] or abs(sums[1] / wanted[1] - 1) > 1e-5:
                     raise SystemExit(f"the sum and the rows of softmax are {sums}, and should be {wanted}")
 
             run(lengths[: 4 * processes])

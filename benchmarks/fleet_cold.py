@@ -1,4 +1,4 @@
-"""Two nodes of a fleet that start with empty caches and share a store: how often they compile, and what the one that comes later waits."""
+"""Nodes of a fleet that start with empty caches and share a store: how often they compile, and how long first calls take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers do in benchmarks/fleet.py: each makes its data where it is used, and checks or returns what can be checked."""
+"""What the workers do in benchmarks/fleet.py: each makes its data where it is used, and returns what can be checked."""
 
 from __future__ import annotations
 

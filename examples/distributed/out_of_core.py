@@ -1,11 +1,11 @@
-"""An array larger than memory, normalised, smoothed, counted and clustered on every GPU: out_of_core.py [GIB] [PROCESSES]."""
+"""An array larger than memory, normalised, smoothed, counted and clustered on every GPU: out_of_core.py --size 2GiB."""
 
-import sys
+import argparse
 import tempfile
-import time
 
 import dask.array as da
 import numpy as np
+from dask.utils import parse_bytes
 
 from vyre_driver import kernels
 from vyre_driver.distributed import FleetPool, LocalFleet, from_npy, map_blocks, plan_chunks, reduce_blocks, store_regions
@@ -38,17 +38,17 @@ def bounds_of_clusters(counts: np.ndarray) -> dict[str, float]:
     return dict(zip("abc", (centres[1:] + centres[:-1]) / 2, strict=True))
 
 
-def made(block_info: dict) -> np.ndarray:
-    return np.random.default_rng(block_info[None]["chunk-location"]).normal(3, 2, block_info[None]["chunk-shape"]).astype("f4")
-
-
 if __name__ == "__main__":
-    gib, processes = float((sys.argv[1:] or [1])[0]), [0] * int((sys.argv[2:] or [0])[0]) or None
-    with LocalFleet(processes) as fleet, tempfile.TemporaryDirectory() as folder:
-        pool, rows, began = FleetPool(fleet.client), int(gib * 2**30) // (4 * COLUMNS), time.perf_counter()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=parse_bytes, default="1GiB", help="of the array, which lies in a file of TMPDIR")
+    parser.add_argument("--processes", type=int, default=0, help="that share the first device (default: one for each GPU)")
+    given = parser.parse_args()
+    with LocalFleet([0] * given.processes or None) as fleet, tempfile.TemporaryDirectory() as folder:
+        pool, rows = FleetPool(fleet.client), given.size // (4 * COLUMNS)
         lines = plan_chunks(pool, (rows, COLUMNS), "f4", buffers=3, whole=[1], aim_bytes=64 << 20)[0]
         chunks = (tuple(COLUMNS * one for one in lines),)
-        store_regions(fleet.client, da.map_blocks(made, chunks=chunks, dtype="f4", meta=np.empty(0, "f4")), f"{folder}/x.npy")
+        noise = da.random.default_rng(1).standard_normal(rows * COLUMNS, chunks=chunks, dtype="f4")
+        store_regions(fleet.client, 3 + 2 * noise, f"{folder}/x.npy")
         x, total, squared = from_npy(f"{folder}/x.npy", chunks), pool.compile(kernels.reduce_sum), pool.compile(square)
         sums = [reduce_blocks(chain, x, shape=(), dtype="f8") for chain in ([total], [squared, total])]
         mean, power = (float(one) / (rows * COLUMNS) for one in da.compute(*sums))
@@ -56,4 +56,4 @@ if __name__ == "__main__":
         counts = reduce_blocks([smoothed, pool.compile(kernels.histogram)], x, shape=(256,), dtype="u8").compute()
         labels = map_blocks([smoothed, (pool.compile(nearest), bounds_of_clusters(counts))], x, dtype="u1")
         store_regions(fleet.client, labels, f"{folder}/y.npy")
-        print(f"{gib} GiB, mean {mean:.4f}, {counts.sum()} counted: {time.perf_counter() - began:.1f} s\n{pool.report()}")
+        print(f"{rows:,} rows, mean {mean:.4f}, {counts.sum():,} counted\n{pool.report()}")

@@ -69,7 +69,7 @@ def cache_counts(dask_worker: Any) -> dict[str, int]:
 def first_calls(client: Client, kernel: Any, workers: Sequence[str], left: Callable[[], float]) -> dict[str, float]:
     """Call a kernel on workers at the same time, and return the seconds until each had a result."""
     began = time.perf_counter()
-    given = (kernel.carried, kernel.facts["home"], [X, X], {"workgroups": (1,)}, 1)
+    given = (kernel.carried, [X, X], {"workgroups": (1,)}, 1)
     waiting = {one: client.submit(tasks.call, *given, workers=[one], pure=False) for one in workers}
     took: dict[str, float] = {}
     for one, future in waiting.items():

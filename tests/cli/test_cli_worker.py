@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 import os
 import signal
 import stat
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from extras import imported
 
-from vyre_driver import kernels
+from vyre_driver import Driver, kernels
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang import In, Index, Out, f32, kernel
 
@@ -21,7 +25,6 @@ imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
 from vyre_driver.distributed import FleetPool, joining, tasks  # noqa: E402
-from vyre_driver.distributed.carried import carry  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +32,7 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
-    from vyre_driver.distributed import FleetKernel
-    from vyre_driver.distributed.carried import CarriedKernel
     from vyre_driver.distributed.joining import Certificates
-    from vyre_driver.distributed.worker import Home
 
 X = np.arange(64, dtype=np.float32)
 WAITS_S = 60.0
@@ -61,16 +61,43 @@ def client(certificates: Certificates) -> Iterator[Client]:
         yield opened
 
 
-def worker(client: Client, certificates: Certificates, cache: Path) -> subprocess.Popen[str]:
+SLOW_KERNEL = """
+import time
+
+def note(log, what):
+    with open(log, "a") as file:
+        file.write(what + "\\n")
+
+def slow(driver, log):
+    def call(x):
+        note(log, "begin")
+        time.sleep(0.5)
+        note(log, "end")
+        return x
+    return call
+"""
+
+
+@contextlib.contextmanager
+def nodes_of(client: Client, certificates: Certificates, place: Path) -> Iterator[FleetPool]:
+    """Two nodes, each with a cache and tuning records of its own; they import what lies in the place."""
     command = [sys.executable, "-m", "vyre_driver", "worker", client.scheduler.address, "--device", "0"]
     command += ["--tls-ca", certificates.ca, "--tls-cert", certificates.cert, "--tls-key", certificates.key]
-    env = {**os.environ, "VYRE_CACHE_DIR": str(cache), "LP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def carry_of(compiled: FleetKernel) -> tuple[CarriedKernel, Home]:
-    """Return another kernel, and a home of it that answers nobody."""
-    return carry(kernels.saxpy), compiled.facts["home"]._replace(address="tls://127.0.0.1:1", cache="elsewhere")
+    nodes = []
+    for name in ("a", "b"):
+        env = {**os.environ, "VYRE_CACHE_DIR": str(place / name), "LP_NUM_THREADS": "1", "PYTHONPATH": str(place)}
+        env["VYRE_AUTOTUNE_FILE"] = str(place / name / "autotune.toml")
+        nodes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True))
+    try:
+        assert [(one.stdout.readline().split(" for ")[0] if one.stdout else "") for one in nodes] == ["1 processes work"] * 2
+        yield FleetPool(client, no_workers_s=WAITS_S)
+    finally:
+        for one in nodes:
+            one.send_signal(signal.SIGTERM)
+        ended = [one.wait(WAITS_S) for one in nodes]
+        for one in nodes:
+            one.communicate()
+    assert ended == [0, 0]
 
 
 @pytest.mark.device
@@ -78,10 +105,7 @@ def carry_of(compiled: FleetKernel) -> tuple[CarriedKernel, Home]:
 def test_nodes_join_by_tls_and_what_one_has_compiled_the_other_takes(
     client: Client, certificates: Certificates, tmp_path: Path
 ) -> None:
-    nodes = [worker(client, certificates, tmp_path / name) for name in ("a", "b")]
-    try:
-        assert [(one.stdout.readline().split(" for ")[0] if one.stdout else "") for one in nodes] == ["1 processes work"] * 2
-        pool = FleetPool(client, no_workers_s=WAITS_S)
+    with nodes_of(client, certificates, tmp_path) as pool:
         compiled = pool.compile(tripled.program())
         assert compiled(X, out_shapes={"y": X.shape}).result(WAITS_S).tolist() == (3 * X).tolist()
         pool.warm([compiled])
@@ -90,15 +114,36 @@ def test_nodes_join_by_tls_and_what_one_has_compiled_the_other_takes(
         assert sorted((one.get("hit", 0), one.get("miss", 0)) for one in found.values()) == [(0, 1), (1, 0)]
         with pytest.raises(InvalidInput, match=r"'tripled' travels by its name, and this worker has not .* Fix: install"):
             pool.compile(tripled)
-        gone = carry_of(compiled)
-        assert client.submit(tasks.load, *gone, pure=False).result(WAITS_S) is None
-    finally:
-        for one in nodes:
-            one.send_signal(signal.SIGTERM)
-        ended = [one.wait(WAITS_S) for one in nodes]
-        for one in nodes:
-            one.communicate()
-    assert ended == [0, 0]
+
+
+@pytest.mark.device
+@pytest.mark.thorough
+def test_one_node_has_called_a_kernel_before_the_other_begins_and_uses_its_tuning_records(
+    client: Client, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "of_this_test.py").write_text(SLOW_KERNEL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: Any = importlib.import_module("of_this_test")
+    with monkeypatch.context() as patch, Driver(allow_software=True, autotune=tmp_path / "a" / "autotune.toml") as driver:
+        patch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
+        saxpy = kernels.saxpy(driver)
+        driver.tuning.keep(saxpy.target, saxpy.target.record(saxpy.candidates[-1], 9, 1000, "64"))
+        measured = saxpy.candidates[-1].constants
+    with nodes_of(client, certificates, tmp_path) as pool:
+        log, workers = tmp_path / "log", sorted(client.scheduler_info()["workers"])
+        slow = pool.compile(functools.partial(made.slow, log=str(log)))
+        waiting = [client.submit(tasks.call, slow.carried, [X], {}, 1, workers=[one], pure=False) for one in workers]
+        assert [one.result(WAITS_S).tolist() for one in waiting] == [X.tolist()] * 2
+        assert log.read_text().split() == ["begin", "end", "begin", "end"]
+        pool.warm([pool.compile(kernels.saxpy)])
+
+        def constants_of(driver: Driver) -> str:
+            return str(kernels.saxpy(driver).candidate((64,)).constants)
+
+        ends, chosen = time.monotonic() + WAITS_S, set[str]()
+        while chosen != {str(measured)} and time.monotonic() < ends:
+            chosen = set(client.run(lambda dask_worker: constants_of(dask_worker.plugins["vyre-driver"].driver)).values())
+        assert chosen == {str(measured)}
 
 
 def test_a_certificate_is_its_owners_alone_and_not_made_twice(run_here: RunChild, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from extras import imported
 
+from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
+from vyre_driver.autotune.store.text import AutotuneText, format_text
 from vyre_driver.errors import InvalidInput, WorkerLost
 
 imported("distributed")
@@ -18,7 +20,7 @@ from distributed.scheduler import NoWorkerError  # noqa: E402
 from vyre_driver.distributed.futures import told  # noqa: E402
 from vyre_driver.distributed.hedging import Hedging  # noqa: E402
 from vyre_driver.distributed.report import FleetReport, merged_metrics  # noqa: E402
-from vyre_driver.distributed.scheduling import Losses  # noqa: E402
+from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
 from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
 
 if TYPE_CHECKING:
@@ -113,6 +115,32 @@ def test_a_task_runs_again_for_each_lost_device_but_the_last() -> None:
     del tasks["a"]
     losses.tell("b", 2)
     assert (tasks["b"].retries, losses._lost) == (1, {"b": 2})  # noqa: SLF001 -- what was forgotten
+
+
+def test_a_worker_asks_those_that_came_to_call_a_kernel_before_it_and_are_there_still() -> None:
+    workers = {"a", "b", "c"}
+    callers = Callers(SimpleNamespace(workers=workers))  # type: ignore[arg-type]
+    assert callers.before("k", "a", "host /a", is_called=False) == ([], False)
+    assert callers.before("k", "b", "host /b", is_called=False) == (["a"], False)
+    assert callers.before("k", "b", "host /b", is_called=True) == (
+        ["a"],
+        False,
+    )  # it has loaded it: there is no call to wait for
+    assert callers.before("k", "a", "host /a", is_called=True) == (["b"], True)
+    assert callers.before("k", "c", "host /b", is_called=True) == ([], True)  # what b compiles lies in its own cache
+    workers.remove("b")
+    assert callers.before("k", "d", "host /d", is_called=True) == (["a", "c"], True)
+    assert callers.before("other", "d", "host /d", is_called=True) == ([], False)
+
+
+def test_of_two_tuning_records_the_scheduler_keeps_the_better_measured() -> None:
+    records, key = Records(), AutotuneKey("11" * 16, "gpu")
+    texts = {}
+    for samples in (3, 9, 5):
+        record = AutotuneRecord((64, 1, 1), samples, (0, 0, 0), "2026-11-21", "ab" * 32, samples)
+        texts[samples] = format_text(AutotuneText({(key, record.identity): record}))
+        records.tell([key.key_hex, key.adapter_id], record.identity, texts[samples], worker="tcp://w")
+    assert (records.give([key.key_hex, key.adapter_id]), records.give(["", ""])) == ([texts[9]], [])
 
 
 def test_what_dask_gives_up_is_told_as_a_lost_worker() -> None:

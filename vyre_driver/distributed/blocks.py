@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.worker import Home
 
     Links = tuple[tuple[CarriedKernel, dict[str, Any]], ...]
 
@@ -32,7 +31,6 @@ class BlockTask:
     """What a worker does with the blocks of one place: the kernels one after the other, on the device in between."""
 
     links: Links
-    home: Home
     losses: int
     is_stacked: bool = False
 
@@ -46,7 +44,7 @@ class BlockTask:
         links = [
             (kernel, {name: _of_blocks(value, blocks) for name, value in options.items()}) for kernel, options in self.links
         ]
-        found = tasks.call_chain(links, self.home, blocks, self.losses)
+        found = tasks.call_chain(links, blocks, self.losses)
         return np.asarray(found)[np.newaxis] if self.is_stacked else found
 
     def __dask_tokenize__(self) -> object:
@@ -87,7 +85,7 @@ def map_blocks(  # noqa: PLR0913 -- by keyword
     InvalidInput
         If there is no kernel or array, or chunks do not line up.
     """
-    task = BlockTask(_links(kernel, options), _first(kernel).facts["home"], losses)
+    task = BlockTask(_links(kernel, options), losses)
     _check_chunks(arrays)
     axes = (
         max(one.ndim for one in arrays)
@@ -134,7 +132,7 @@ def reduce_blocks(
     """
     if combine not in _COMBINE:
         raise InvalidInput(f"combine is {combine!r}", fix=f"give one of {', '.join(_COMBINE)}")
-    task = BlockTask(_links(kernel, options), _first(kernel).facts["home"], losses, is_stacked=True)
+    task = BlockTask(_links(kernel, options), losses, is_stacked=True)
     _check_chunks(arrays)
     run = dask.delayed(task, pure=True)
     places = zip(*(one.to_delayed().ravel() for one in arrays), strict=True)
@@ -159,12 +157,6 @@ def _links(kernel: object, options: dict[str, Any]) -> Links:
     if not found:
         raise InvalidInput(f"there is no kernel in {kernel!r}", fix="give what FleetPool.compile returned")
     return tuple(found)
-
-
-def _first(kernel: Any) -> FleetKernel:  # noqa: ANN401 -- checked before
-    while not isinstance(kernel, FleetKernel):
-        kernel = kernel[0]
-    return kernel
 
 
 def _check_chunks(arrays: Sequence[da.Array]) -> None:

@@ -166,11 +166,13 @@ class FleetPool:
         return under_way.results(calls)
 
     def warm(self, kernels: Iterable[FleetKernel]) -> None:
-        """Load kernels on every worker that there is now, before their first calls."""
+        """Load kernels on every worker that there is now, before their first calls, and compile those of modules and programs.
+
+        One worker compiles, and the others take what it has.
+        """
         for kernel in kernels:
             waiting = [
-                self._submit(tasks.load, kernel.carried, kernel.facts["home"], workers=[one], allow_other_workers=True)
-                for one in self._workers()
+                self._submit(tasks.warm, kernel.carried, workers=[one], allow_other_workers=True) for one in self._workers()
             ]
             for one in waiting:
                 one.result()
@@ -197,7 +199,7 @@ class FleetPool:
         if avoid is not None:
             busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
             where = {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
-        given = (kernel.carried, kernel.facts["home"], list(arrays), options, self.losses)
+        given = (kernel.carried, list(arrays), options, self.losses)
         if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
             return self._submit(tasks.call, *given, keep=keep, **where)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1EiB"}):  # docs/distributed.md tells of it
@@ -266,8 +268,8 @@ class FleetKernel:
 
     @property
     def home(self) -> str:
-        """The address of the worker that compiled it first, of which the others ask what it has compiled."""
-        return str(self.facts["home"].address)
+        """The address of the worker that proved it."""
+        return str(self.facts["home"])
 
     @property
     def signature(self) -> str:
@@ -312,7 +314,7 @@ class FleetKernel:
         DispatchFailed
             If this is no task of a worker of the fleet.
         """
-        return tasks.call(self.carried, self.facts["home"], arrays, options, 1)
+        return tasks.call(self.carried, arrays, options, 1)
 
 
 def _facts(dask_worker: Worker) -> dict[str, Any]:

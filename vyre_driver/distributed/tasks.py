@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.worker import Home, LoadedKernel, WorkerDriver
+    from vyre_driver.distributed.worker import LoadedKernel, WorkerDriver
 
     Link = tuple[CarriedKernel, dict[str, Any]]
 
@@ -23,43 +23,35 @@ if TYPE_CHECKING:
 def prove(kernel: CarriedKernel) -> dict[str, Any]:
     """Compile a kernel; returns where that was, and what the kernel says of itself."""
     here = worker_driver()
-    made = here.loaded(kernel, None).call
+    made = here.loaded(kernel).call
     return {
-        "home": here.home,
+        "home": here.worker.address,
         "signature": str(getattr(made, "signature", kernel.name)),
         "workgroup_size": tuple(getattr(made, "workgroup_size", ())),
     }
 
 
-def load(kernel: CarriedKernel, home: Home | None) -> None:
-    """Load a kernel on this worker."""
-    worker_driver().loaded(kernel, home)
+def warm(kernel: CarriedKernel) -> None:
+    """Load a kernel on this worker, and compile it where that takes no arrays."""
+    worker_driver().warm(kernel)
 
 
-def call(  # noqa: PLR0913 -- of one call
-    kernel: CarriedKernel,
-    home: Home | None,
-    arrays: Sequence[object],
-    options: dict[str, Any],
-    losses: int,
-    *,
-    keep: bool = False,
-) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
+def call(kernel: CarriedKernel, arrays: Sequence[object], options: dict[str, Any], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
     """Call a kernel on this worker's device."""
-    return call_chain(((kernel, options),), home, arrays, losses, keep=keep)
+    return call_chain(((kernel, options),), arrays, losses, keep=keep)
 
 
-def call_chain(links: Sequence[Link], home: Home | None, arrays: Sequence[object], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
+def call_chain(links: Sequence[Link], arrays: Sequence[object], losses: int, *, keep: bool = False) -> Any:  # noqa: ANN401 -- an array, or a tuple of them
     """Call one kernel after the other, each on what the one before returned; in between all stays on the device."""
     here = worker_driver()
     with here.watched(losses):
         given = tuple(arrays)
         for at, (carried, options) in enumerate(links):
-            kernel = here.loaded(carried, home if at == 0 else None)
             is_last = at == len(links) - 1
             resident = keep or not is_last or any(isinstance(one, Buffer) for one in given)
-            prepared, named = _prepared(here, kernel, given, options, resident=resident, is_ours=at > 0)
-            result = here.run(kernel, prepared, named)
+            with here.calling(carried) as kernel:
+                prepared, named = _prepared(here, kernel, given, options, resident=resident, is_ours=at > 0)
+                result = here.run(kernel, prepared, named)
             given = result if isinstance(result, tuple) else (result,)
         return kept(result) if keep else _read(result)
 

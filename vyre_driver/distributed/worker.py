@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from distributed import Status, WorkerPlugin, get_worker
-from distributed.utils import sync
 
-from vyre_driver.cache.bundle import export_bundle, import_bundle
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.distributed.carried import may_write
+from vyre_driver.distributed.entries import CompiledEntries
+from vyre_driver.distributed.records import FleetRecords
+from vyre_driver.distributed.scheduling import LOST
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.driver import Driver
-from vyre_driver.errors import DeviceLost, DispatchFailed, VyreError
+from vyre_driver.errors import DeviceLost, DispatchFailed
+from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,11 +30,6 @@ if TYPE_CHECKING:
     from vyre_driver.telemetry.events import Event
 
 PLUGIN = "vyre-driver"
-LOST = "vyre-device-lost"
-_ENTRIES = "vyre_entries"
-_BEGINS_WITHIN_S = 0.5
-_PATIENCE_S = 60.0
-_CONNECTS_WITHIN_S = 2.0
 _LOOKS_EVERY_S = 0.02
 _ARRIVES_WITHIN_S = 0.1
 _UNDER_WAY = frozenset({"executing", "long-running"})
@@ -40,21 +37,11 @@ _UNDER_WAY = frozenset({"executing", "long-running"})
 
 @dataclass(slots=True)
 class LoadedKernel:
-    """A kernel on a worker's driver, the keys of its pipelines in hex, and how many calls of it began and ended."""
+    """A kernel on a worker's driver, and the keys of its pipelines in hex."""
 
     call: Callable[..., Any]
     writes: frozenset[int | str] | None
     keys: set[str] = field(default_factory=set)
-    begun: int = 0
-    ended: int = 0
-
-
-class Home(NamedTuple):
-    """The worker that compiled a kernel first: its address, and the host and directory of its cache."""
-
-    address: str
-    host: str
-    cache: str
 
 
 class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that we use
@@ -82,11 +69,12 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         self._is_leaving = False
         self.turn = threading.RLock()
         """Held by whoever has the device: the other threads of a worker load or write meanwhile."""
-        self._changing = threading.RLock()
         self._loaded: dict[str, LoadedKernel] = {}
+        self._loading: dict[str, threading.RLock] = {}
         self._now = threading.local()
         self.driver.events.add_listener(self._note_key)
-        worker.handlers[_ENTRIES] = self._entries
+        self._entries = CompiledEntries(worker, self.driver, self._keys_of)
+        self._records: FleetRecords | None = None
         worker.metrics["vyre calls"] = lambda _: self.done
         worker.metrics["vyre seconds"] = lambda _: round(self.seconds, 3)
 
@@ -96,30 +84,50 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
             worker.metrics.pop(counter, None)
         self.driver.close()
 
-    def loaded(self, kernel: CarriedKernel, home: Home | None) -> LoadedKernel:
-        """Return a kernel, made now if it was not before; of what ``home``, the worker that made it first, has compiled."""
-        found = self._loaded.get(kernel.digest)
-        if found is not None:
-            return found
-        with self._changing:
-            found = self._loaded.get(kernel.digest)
+    def share_records(self) -> None:
+        """Use what the fleet has measured, and tell it what is measured here; its scheduler has been prepared."""
+        if self._records is None:
+            self._records = FleetRecords(self.worker)
+            self.driver.tuning.share_with(self._records)
+
+    def loaded(self, kernel: CarriedKernel, *, is_called: bool = False) -> LoadedKernel:
+        """Return a kernel, made now if it was not before, with what others of the fleet have compiled and measured of it.
+
+        Before its first call here that of the first worker to call it is waited for, so that one alone compiles.
+        """
+        digest = kernel.digest
+        with self._loading.setdefault(digest, threading.RLock()):
+            self._entries.take(digest, is_called=is_called)
+            found = self._loaded.get(digest)
             if found is None:
-                self._take_entries(kernel.digest, home)
                 keys: set[str] = set()
                 with self._noting(keys):
                     call = kernel.make(self.driver)
-                found = self._loaded[kernel.digest] = LoadedKernel(call, may_write(call), keys)
+                found = self._loaded[digest] = LoadedKernel(call, may_write(call), keys)
+                if isinstance(call, TunedKernel) and self._records is not None:
+                    self._records.exchange(call.target.key, self.driver.tuning)
             return found
+
+    @contextlib.contextmanager
+    def calling(self, kernel: CarriedKernel) -> Iterator[LoadedKernel]:
+        """Return a kernel that is called within; others that want to call it for the first time wait for the end of that."""
+        with self._entries.first_call(kernel.digest):
+            yield self.loaded(kernel, is_called=True)
+
+    def warm(self, kernel: CarriedKernel) -> None:
+        """Load a kernel, and compile it where that takes no arrays."""
+        with self.calling(kernel) as found:
+            if isinstance(found.call, Kernel):
+                with self._noting(found.keys):
+                    self.driver.warm([found.call])
 
     def run(self, kernel: LoadedKernel, arrays: tuple[object, ...], options: dict[str, Any]) -> Any:  # noqa: ANN401 -- a call's
         """Call a kernel in this thread's turn, and count it."""
         with self.turn, self._noting(kernel.keys):
-            kernel.begun += 1
             began = time.perf_counter()
             try:
                 found = kernel.call(*arrays, **options)
             finally:
-                kernel.ended += 1
                 self.seconds += time.perf_counter() - began
             self.done += 1
             return found
@@ -202,42 +210,9 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         if keys is not None and event.key is not None:
             keys.add(event.key)
 
-    @property
-    def home(self) -> Home:
-        """Where this is, for others that want what was compiled here."""
-        return Home(self.worker.address, self.worker.address.rpartition(":")[0], str(self.driver.cache.root))
-
-    def _take_entries(self, digest: str, home: Home | None) -> None:
-        """Put what ``home`` has compiled into the cache; without an answer it is compiled here."""
-        if home is None or home[1:] == self.home[1:] or self.driver.cache.root is None:
-            return  # with one cache directory the entry is there
-        with contextlib.suppress(OSError, TimeoutError, asyncio.TimeoutError, VyreError):  # two classes before Python 3.11
-            data = sync(self.worker.loop, self._ask, home.address, digest, callback_timeout=_PATIENCE_S)
-            if data:
-                key = self.driver.cache.hmac_key
-                import_bundle(self.driver.cache, io.BytesIO(data), trust=key is None)
-
-    async def _ask(self, address: str, digest: str) -> bytes | None:
-        connections = self.worker.rpc
-        comm = await asyncio.wait_for(connections.connect(address), _CONNECTS_WITHIN_S)  # Dask's own tries for 30 s
-        connections.reuse(address, comm)
-        found: bytes | None = await connections(address).vyre_entries(digest=digest)
-        return found
-
-    async def _entries(self, digest: str) -> bytes | None:
-        """Answer another worker with a bundle of a kernel's entries; the end of its first call here is waited for."""
+    def _keys_of(self, digest: str) -> frozenset[str]:
         kernel = self._loaded.get(digest)
-        if kernel is None:
-            return None
-        began = time.monotonic()
-        while not kernel.ended and time.monotonic() - began < (_PATIENCE_S - 1 if kernel.begun else _BEGINS_WITHIN_S):  # noqa: ASYNC110 -- Dask's state has no events
-            await asyncio.sleep(_LOOKS_EVERY_S)
-        return await asyncio.to_thread(self._bundle, set(kernel.keys))
-
-    def _bundle(self, keys: set[str]) -> bytes:
-        target = io.BytesIO()
-        export_bundle(self.driver.cache, target, keys)
-        return target.getvalue()
+        return frozenset(() if kernel is None else tuple(kernel.keys))
 
 
 class JoinFleet(WorkerPlugin):  # type: ignore[misc] # Dask has no types that we use
@@ -255,6 +230,7 @@ class JoinFleet(WorkerPlugin):  # type: ignore[misc] # Dask has no types that we
             self._versions.check_same(f"worker {worker.address}")
             if PLUGIN not in worker.plugins:
                 await worker.plugin_add(WorkerDriver(), catch_errors=False)
+            worker.plugins[PLUGIN].share_records()
         except BaseException:
             worker.loop.call_later(1.0, worker.close, nanny=True, reason="it cannot join the fleet")
             raise

@@ -88,7 +88,7 @@ class TuningRecords:
         self._store = store
         self._must_be_there = is_named and mode is TuningMode.READ  # else it is made by tuning
         self._claimed: set[str] = set()
-        self._others = None if mode is TuningMode.OFF else others
+        self._others = () if others is None or mode is TuningMode.OFF else (others,)
         self._taken: AutotuneStore | None = None
         self._loading = threading.Lock()
 
@@ -147,7 +147,7 @@ class TuningRecords:
         """Whether nothing is known, nothing will be tuned, and nobody else may know anything."""
         if self.mode is TuningMode.OFF:
             return True
-        if self._others is not None:
+        if self._others:
             return False
         self._check_is_there()
         return not self.tunes_on_first_use and self._is_empty
@@ -214,18 +214,23 @@ class TuningRecords:
         self.store.put(target.key, record)
         if self.path is not None:
             self.store.save_if_dirty(self.path)
-        if self._others is not None:
-            self._others.tell(target.key, record)
+        for others in self._others:
+            others.tell(target.key, record)
+
+    def share_with(self, others: SharedRecords) -> None:
+        """Ask these too, and tell them what is measured here from now on; not where records are not used."""
+        if self.mode is not TuningMode.OFF:
+            self._others = (*self._others, others)
+
+    def own(self, key: AutotuneKey) -> list[AutotuneRecord]:
+        """Return the records of a kernel that were measured here, none where they are not used."""
+        return [] if self.mode is TuningMode.OFF or self._is_empty else list(self.store.of(key))
 
     def will_be_made(self) -> None:
         """Do not warn of a missing file: tuning will create it."""
         self._must_be_there = False
 
-    def _ask_others(self, target: RecordTarget, patience_s: float = 0.0) -> None:
-        if self._others is not None:
-            self._others.ask(target.key, self._take, patience_s)
-
-    def _take(self, key: AutotuneKey, record: AutotuneRecord) -> bool:
+    def take(self, key: AutotuneKey, record: AutotuneRecord) -> bool:
         """Use another machine's record, and save it, unless one as well measured was taken; called by another thread."""
         if not self._taken_store.put_better(key, record):
             return False
@@ -235,6 +240,10 @@ class TuningRecords:
             except (FileUnusable, InvalidAutotuneFile) as error:
                 _LOG.warning("what other machines have measured is used by this process alone: %s", error)
         return True
+
+    def _ask_others(self, target: RecordTarget, patience_s: float = 0.0) -> None:
+        for others in self._others:
+            others.ask(target.key, self.take, patience_s)
 
     def _check_is_there(self) -> None:
         """Warn once of a named file that is missing: a mistyped name would cost speed unnoticed."""
@@ -250,7 +259,7 @@ class TuningRecords:
     def _stores(self) -> list[AutotuneStore]:
         """Our records, where there are any, and before those that were taken from other machines, where that is done."""
         own = [] if self._is_empty else [self.store]
-        return own if self._others is None else [*own, self._taken_store]
+        return [*own, self._taken_store] if self._others else own
 
     @property
     def _taken_store(self) -> AutotuneStore:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from extras import imported
+from servers import free_port
 
 from vyre_driver import Driver, kernels
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import DispatchFailed, InvalidInput, WorkerLost
 from vyre_driver.lang import In, Index, Out, f32, kernel
 
+dask: Any = imported("dask")
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 X = np.arange(64, dtype=np.float32)
 WAITS_S = 60.0
+SILENT_S = 3.0
 NOWHERE = ("--tls-ca", "nowhere.pem", "--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem")
 
 
@@ -79,25 +82,33 @@ def slow(driver, log):
 
 
 @contextlib.contextmanager
-def nodes_of(client: Client, certificates: Certificates, place: Path) -> Iterator[FleetPool]:
+def running(address: str, place: Path, certificates: Certificates | None = None) -> Iterator[list[subprocess.Popen[str]]]:
     """Two nodes, each with a cache and tuning records of its own; they import what lies in the place."""
-    command = [sys.executable, "-m", "vyre_driver", "worker", client.scheduler.address, "--device", "0"]
-    command += ["--tls-ca", certificates.ca, "--tls-cert", certificates.cert, "--tls-key", certificates.key]
+    command = [sys.executable, "-m", "vyre_driver", "worker", address, "--device", "0"]
+    if certificates is not None:
+        command += ["--tls-ca", certificates.ca, "--tls-cert", certificates.cert, "--tls-key", certificates.key]
     nodes = []
     for name in ("a", "b"):
         env = {**os.environ, "VYRE_CACHE_DIR": str(place / name), "LP_NUM_THREADS": "1", "PYTHONPATH": str(place)}
         env["VYRE_AUTOTUNE_FILE"] = str(place / name / "autotune.toml")
-        nodes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True))
+        how: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+        nodes.append(subprocess.Popen(command, env=env, **how))
     try:
         assert [(one.stdout.readline().split(" for ")[0] if one.stdout else "") for one in nodes] == ["1 processes work"] * 2
-        yield FleetPool(client, no_workers_s=WAITS_S)
+        yield nodes
     finally:
         for one in nodes:
-            one.send_signal(signal.SIGTERM)
-        ended = [one.wait(WAITS_S) for one in nodes]
+            if one.poll() is None:
+                one.send_signal(signal.SIGTERM)
         for one in nodes:
-            one.communicate()
-    assert ended == [0, 0]
+            one.communicate(timeout=WAITS_S)
+
+
+@contextlib.contextmanager
+def nodes_of(client: Client, certificates: Certificates, place: Path) -> Iterator[FleetPool]:
+    with running(client.scheduler.address, place, certificates) as nodes:
+        yield FleetPool(client, no_workers_s=WAITS_S)
+    assert [one.returncode for one in nodes] == [0, 0]
 
 
 @pytest.mark.device
@@ -144,6 +155,66 @@ def test_one_node_has_called_a_kernel_before_the_other_begins_and_uses_its_tunin
         while chosen != {str(measured)} and time.monotonic() < ends:
             chosen = set(client.run(lambda dask_worker: constants_of(dask_worker.plugins["vyre-driver"].driver)).values())
         assert chosen == {str(measured)}
+
+
+@pytest.mark.device
+@pytest.mark.thorough
+def test_when_a_host_stops_answering_its_work_goes_to_another_after_a_bounded_silence(tmp_path: Path) -> None:
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "worker_ttl": SILENT_S}
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "5s"}),  # what is asked for results that lie on the host
+        SpecCluster({}, {"cls": Scheduler, "options": options}, silence_logs=50) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        running(client.scheduler.address, tmp_path) as nodes,
+    ):
+        pool = FleetPool(client)
+        client.wait_for_workers(2, timeout=WAITS_S)
+        under_way = [pool.submit(lambda _, number: time.sleep(0.1) or number, number) for number in range(40)]
+        assert under_way[0].result(WAITS_S) == 0
+        os.killpg(nodes[0].pid, signal.SIGSTOP)
+        try:
+            assert [one.result(WAITS_S) for one in under_way] == list(range(40))
+            assert len(client.scheduler_info()["workers"]) == 1
+        finally:
+            os.killpg(nodes[0].pid, signal.SIGCONT)
+
+
+@pytest.mark.device
+@pytest.mark.thorough
+def test_when_the_scheduler_is_gone_futures_fail_nodes_say_so_and_a_new_one_takes_over(tmp_path: Path) -> None:
+    port = free_port()
+    address = f"tcp://127.0.0.1:{port}"
+    with scheduler_at(port) as first, running(address, tmp_path) as nodes, Client(address, set_as_default=False) as client:
+        pool = FleetPool(client)
+        tripled_by = pool.compile(tripled.program())
+        waiting = pool.submit(lambda _: time.sleep(2.0))
+        first.kill()
+        with pytest.raises(WorkerLost, match=r"the connection to the scheduler was lost .* Fix: start the scheduler again"):
+            waiting.result(WAITS_S)
+        with pytest.raises(DispatchFailed, match=r"the client of the fleet is connecting\. Fix: make a new Client"):
+            tripled_by(X, out_shapes={"y": X.shape})
+        said = [one.communicate(timeout=WAITS_S)[1] for one in nodes]
+        assert [one.returncode for one in nodes] == [2, 2]
+        assert ["no scheduler answers at tcp://127.0.0.1:" in one for one in said] == [True, True]
+        with scheduler_at(port), running(address, tmp_path):
+            ends = time.monotonic() + WAITS_S
+            while client.status == "connecting" and time.monotonic() < ends:
+                time.sleep(0.05)
+            with pytest.raises(DispatchFailed, match=r"was started again, and knows nothing of this pool\. Fix: make a new"):
+                tripled_by(X, out_shapes={"y": X.shape})
+            again = FleetPool(client).compile(tripled.program())
+            assert again(X, out_shapes={"y": X.shape}).result(WAITS_S).tolist() == (3 * X).tolist()
+
+
+@contextlib.contextmanager
+def scheduler_at(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Dask's own scheduler in a process."""
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen([*command, "--no-dashboard"], stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_certificate_is_its_owners_alone_and_not_made_twice(run_here: RunChild, tmp_path: Path) -> None:

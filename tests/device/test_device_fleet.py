@@ -24,7 +24,7 @@ from vyre_driver.spirv.shipped import shipped_module
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
-from vyre_driver.distributed import FleetPool, LocalFleet  # noqa: E402 -- an extra
+from vyre_driver.distributed import FleetPool, LocalFleet, local  # noqa: E402 -- an extra
 from vyre_driver.distributed.futures import of_fleet  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
@@ -90,6 +90,19 @@ def slow_once(driver: Driver, flag: str) -> Any:  # noqa: ANN401 -- a kernel
                     raise TimeoutError("nobody has begun this call once more")
                 time.sleep(0.02)
         time.sleep(0.02)
+        return kernels.saxpy(driver)(x, x, alpha=1.0)
+
+    return doubled
+
+
+def deadly_at_9(driver: Driver, runs: str) -> Any:  # noqa: ANN401 -- a kernel
+    """A kernel that kills its process when its first number is 9."""
+
+    def doubled(x: Any) -> Any:  # noqa: ANN401 -- an array
+        if x[0] == 9.0:
+            with Path(runs).open("a") as log:
+                log.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
         return kernels.saxpy(driver)(x, x, alpha=1.0)
 
     return doubled
@@ -233,18 +246,25 @@ def test_work_that_has_lost_two_devices_is_not_given_a_third(pool: FleetPool, tm
     assert runs.read_text() == "xx"
 
 
-def test_an_input_that_kills_every_process_is_quarantined(pool: FleetPool) -> None:
-    deadly = pool.submit(lambda _: os.kill(os.getpid(), signal.SIGKILL))
-    error = deadly.exception(WAITS_S)
+@pytest.mark.parametrize("losses", [2, pytest.param(3, marks=pytest.mark.thorough)])
+def test_an_input_that_kills_every_process_is_quarantined_and_named(fleet: LocalFleet, tmp_path: Path, losses: int) -> None:
+    pool = FleetPool(fleet.client, losses=losses)
+    runs = tmp_path / "runs"
+    doubled = pool.compile(functools.partial(deadly_at_9, runs=str(runs)))
+    calls = [doubled(X + number) for number in (9, 1)]
+    error = calls[0].exception(WAITS_S)
     assert isinstance(error, WorkerLost)
-    assert error.problem.startswith("2 worker processes died while they had this task, the last on tcp://127.0.0.1:")
-    assert (error.fix, error.context["task"]) == (
+    told = f"{losses} worker processes died while they had task deadly_at_9-"
+    assert (error.problem.startswith(told), error.context["task"], error.fix) == (
+        True,
+        calls[0].key,
         "run its input alone in Driver(strict=True), or raise losses if the processes were killed for other reasons",
-        deadly.key,
     )
+    assert runs.read_text() == "x" * losses
     with pytest.raises(WorkerLost):
-        deadly.result(WAITS_S)
+        calls[0].result(WAITS_S)
     pool.client.wait_for_workers(2, timeout=WAITS_S)
+    assert doubled(X + 1).result(WAITS_S).tolist() == (2 * (X + 1)).tolist()
 
 
 def test_an_error_of_the_work_is_not_tried_again(pool: FleetPool, tmp_path: Path) -> None:
@@ -311,6 +331,57 @@ def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, 
         finally:
             os.killpg(started.pid, signal.SIGTERM)
             started.wait(WAITS_S)
+
+
+VANISHES = """
+import sys, time
+from distributed import Client
+from vyre_driver.distributed import FleetPool
+pool = FleetPool(Client(sys.argv[1]))
+held = [pool.submit(lambda driver, number: time.sleep(0.2) or number, number) for number in range(40)]
+print(held[0].result(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_work_of_a_client_that_vanishes_is_let_go_and_others_go_on(pool: FleetPool) -> None:
+    def work_at_scheduler(dask_scheduler: Any = None) -> list[str]:  # noqa: ANN401 -- Dask's
+        return [f"{key} {one.state}" for key, one in dask_scheduler.tasks.items() if key.startswith("run_work")]
+
+    command = [sys.executable, "-c", VANISHES, pool.client.scheduler.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as vanishing:
+        assert vanishing.stdout is not None
+        assert vanishing.stdout.readline() == "0\n"
+        vanishing.kill()
+    assert pool.compile(half)(X).result(WAITS_S).tolist() == (X / 2).tolist()
+    ends = time.monotonic() + WAITS_S
+    while (left := pool.client.run_on_scheduler(work_at_scheduler)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert left == []
+
+
+def test_an_array_of_two_mebibytes_travels_with_its_call(pool: FleetPool) -> None:
+    x = np.arange(1 << 19, dtype=np.float32)
+    assert np.array_equal(pool.compile(kernels.saxpy)(x, x, alpha=2.0).result(WAITS_S), 3 * x)
+
+
+@pytest.mark.thorough
+def test_results_that_host_memory_has_no_room_for_are_spilled_and_come_back_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LP_NUM_THREADS", "1")
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(local.CONFIG, "distributed.worker.memory.target", 0.01)
+    x = np.arange(1 << 20, dtype=np.float32)
+    with LocalFleet([0], allow_software=True, memory_limit="2GiB") as fleet:
+        added = FleetPool(fleet.client).compile(kernels.saxpy)
+        held = [added(x, x, alpha=float(number), keep=keep) for number in range(8) for keep in (True, False)]
+        again = added(x, held[0], alpha=0.0)  # a result that was spilled is an argument like others
+        wanted = [np.float32(number) * x + x for number in range(8) for _ in range(2)]
+        assert [np.array_equal(one.result(WAITS_S), right) for one, right in zip(held, wanted, strict=True)] == [True] * 16
+        assert np.array_equal(again.result(WAITS_S), x)
+        (spilled,) = fleet.client.run(lambda dask_worker: len(dask_worker.data.slow)).values()
+    assert spilled > 8
 
 
 def test_without_workers_work_fails_after_a_bounded_wait() -> None:

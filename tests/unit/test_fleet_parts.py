@@ -15,6 +15,7 @@ from vyre_driver.errors import InvalidInput, WorkerLost
 
 imported("distributed")
 from distributed import KilledWorker  # noqa: E402 -- an extra
+from distributed.client import FutureCancelledError  # noqa: E402
 from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
@@ -151,8 +152,13 @@ def test_what_dask_gives_up_is_told_as_a_lost_worker() -> None:
         (WorkerLost, 2018, {"task": "task-2"}),
     ]
     assert str(waited).startswith("no worker could take this task within 60 s. Fix: start workers")
-    error = ValueError("x")
-    assert told(error) is error
+    alone = told(FutureCancelledError("task-3", "scheduler-connection-lost"))
+    assert str(alone) == (
+        "the connection to the scheduler was lost before this task had a result. Fix: start the scheduler again if it has "
+        "ended, and make a new Client and a new FleetPool."
+    )
+    for error in (ValueError("x"), FutureCancelledError("task-4", None)):
+        assert told(error) is error
 
 
 def test_metrics_of_processes_become_one_text_with_each_family_once() -> None:

@@ -122,7 +122,7 @@ def join(address: str, devices: Sequence[str | int], security: Security | None, 
     Raises
     ------
     DispatchFailed
-        If no scheduler answers at the address.
+        If no scheduler answers at the address, or none does any more when the workers have gone.
     VyreError
         What ``Driver`` raises in a process.
     """
@@ -148,6 +148,8 @@ async def _join(address: str, devices: Sequence[str | int], security: Security, 
         await asyncio.gather(*ends, return_exceptions=True)
     finally:
         await asyncio.gather(*(one.close() for one in nannies), return_exceptions=True)
+    if not ending.is_set():
+        await _check_answers(address, security)  # workers that were retired are no failure
 
 
 async def _all_finished(nannies: Sequence[Nanny]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -75,6 +76,7 @@ class FleetPool:
         self._no_workers_s = no_workers_s
         versions = Versions.own()
         client.run_on_scheduler(prepare_scheduler, versions, self.losses, no_workers_s)
+        self._scheduler_id = _scheduler_id(client)
         client.register_plugin(JoinFleet(versions))
         self._wait_for_workers()
         if same_device:
@@ -199,16 +201,22 @@ class FleetPool:
         if avoid is not None:
             busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
             where = {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
+        key = f"{kernel.name}-{uuid.uuid4()}"  # what Dask's dashboard and WorkerLost name it by
         given = (kernel.carried, list(arrays), options, self.losses)
         if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
-            return self._submit(tasks.call, *given, keep=keep, **where)
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1EiB"}):  # docs/distributed.md tells of it
-            return self._submit(tasks.call, *given, keep=keep, **where)
+            return self._submit(tasks.call, *given, keep=keep, key=key, **where)
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": 1 << 60}):  # docs/distributed.md tells of it
+            return self._submit(tasks.call, *given, keep=keep, key=key, **where)
 
     def _submit(self, task: Callable[..., Any], *arguments: object, **options: Any) -> FleetFuture:  # noqa: ANN401 -- Dask's
         if self.client.status != "running":
             raise DispatchFailed(
                 f"the client of the fleet is {self.client.status}", fix="make a new Client, and a new FleetPool"
+            )
+        if _scheduler_id(self.client) != self._scheduler_id:
+            raise DispatchFailed(
+                f"the scheduler at {self.client.scheduler.address} was started again, and knows nothing of this pool",
+                fix="make a new FleetPool of the client, and compile kernels anew",
             )
         future = self.client.submit(task, *arguments, pure=False, **options)
         return of_fleet(future, self.client)
@@ -315,6 +323,10 @@ class FleetKernel:
             If this is no task of a worker of the fleet.
         """
         return tasks.call(self.carried, arrays, options, 1)
+
+
+def _scheduler_id(client: Client) -> object:
+    return client._scheduler_identity.get("id")  # noqa: SLF001 -- what Dask has asked when it connected
 
 
 def _facts(dask_worker: Worker) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo docs test check-all quick stress remote-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
+.PHONY: help setup demo docs test check-all quick stress remote-stress fleet-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -54,6 +54,9 @@ stress: setup  ## run the tests that take minutes
 
 remote-stress: setup  ## three minutes of harm to a shared cache and to the processes that use it (also in `make stress`)
 	$(PYTEST) -s tests/stress/test_stress_remote.py
+
+fleet-stress: setup  ## three minutes of tasks on four workers that are killed every two seconds (also in `make stress`)
+	$(PYTEST) -s tests/stress/test_stress_fleet.py
 
 conform: setup  ## 20,000 random programs on every backend, a process a core; goes on where it was stopped
 	mkdir -p build

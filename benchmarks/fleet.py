@@ -31,7 +31,7 @@ from dask.utils import parse_bytes
 from benchmarks import fleet_cold, fleet_work
 from vyre_driver import DriverPool
 from vyre_driver.distributed import FleetPool, LocalFleet, reduce_blocks
-from vyre_driver.pool import every_device
+from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

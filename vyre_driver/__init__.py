@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
-    from vyre_driver.pool import DriverPool, devices
+    from vyre_driver.pool import DriverPool
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.futures import DispatchFuture
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.specialization import SpecMap, SpecValue
     from vyre_driver.spirv import SpirvModule
     from vyre_driver.target.config import DispatchConfig, ProgramConfig
+    from vyre_driver.vulkan.selection import devices
 
 __all__ = [
     "Batch",
@@ -103,8 +104,10 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver.target import config as home
         case "DispatchFuture":
             from vyre_driver.runtime import futures as home
-        case "DriverPool" | "devices":
+        case "DriverPool":
             from vyre_driver import pool as home
+        case "devices":
+            from vyre_driver.vulkan import selection as home
         case "Kernel":
             from vyre_driver.runtime import kernel as home
         case "Trace":

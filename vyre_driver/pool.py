@@ -25,8 +25,7 @@ from vyre_driver.process._lock import Condition
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.process.threads import start_all
 from vyre_driver.runtime.describe import DescribedByKernel
-from vyre_driver.telemetry.prometheus import labels_of, metrics_of
-from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
+from vyre_driver.telemetry.prometheus import labels_of, merged, metrics_of
 from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
@@ -70,6 +69,7 @@ class _Lane:
         self.running: _Job[Any] | None = None
         self.done = self.failed = self.cancelled = 0
         self.lost: DeviceLost | None = None
+        self.is_isolated = False
         self.thread = threading.Thread(target=serve, args=(self,), name=f"vyre_driver device {number}", daemon=True)
         # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
         self.wakes: SimpleQueue[object] = SimpleQueue()
@@ -149,8 +149,10 @@ class _Lanes:
         try:
             result = job.work(lane.driver)
         except DeviceLost as error:
-            self._lose(lane, job, error)
-            return False
+            if not lane.is_isolated:
+                self._lose(lane, job, error)
+                return False
+            self._do_again(job, error)
         except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
             lane.failed += 1
             job.future.set_exception(error)
@@ -158,6 +160,15 @@ class _Lanes:
             job.future.set_result(result)
         lane.done += 1
         return True
+
+    def _do_again(self, job: _Job[Any], error: DeviceLost) -> None:
+        """Have a job done again whose device was lost with its process, once."""
+        job.losses += 1
+        if job.losses >= _MAX_LOST:
+            job.future.set_exception(error)
+            return
+        with self.changing:
+            self.enqueue(job)
 
     def _may_be_rerouted(self, lane: _Lane) -> bool:
         """Whether another lane still has work that it may lose its device over; under the lock."""
@@ -198,6 +209,7 @@ class DriverPool:
         *,
         allow_software: bool | None = None,
         strict: bool | None = None,
+        isolated: bool = False,
     ) -> None:
         """Open the devices.
 
@@ -208,6 +220,9 @@ class DriverPool:
             says; without any, the CPU device that was allowed.
         cache, allow_software, strict
             As for ``Driver``. All drivers share one cache.
+        isolated
+            Whether each device is open in a process of its own (docs/isolated.md). What kills that process fails the work that
+            it had, with DriverCrashed, and a lost device is opened anew: none is set aside.
 
         Raises
         ------
@@ -221,9 +236,11 @@ class DriverPool:
         self._lanes = _Lanes()
         try:
             for number, device in enumerate(named):
-                driver = Driver(device, cache if shared is None else shared, allow_software=allowed, strict=strict)
+                where = cache if shared is None else shared
+                driver = Driver(device, where, allow_software=allowed, strict=strict, isolated=isolated)
                 shared = driver.cache
                 self._lanes.lanes.append(_Lane(driver, number, self, self._lanes.serve))
+                self._lanes.lanes[-1].is_isolated = isolated
         except BaseException:
             for lane in self._lanes.lanes:
                 lane.driver.close()
@@ -298,15 +315,18 @@ class DriverPool:
         """Return the metrics of all drivers as ``Driver.metrics`` does, those lost too, and the jobs of each device."""
         with self._lanes.changing:
             lanes = [(one, len(one.waiting), int(one.running is not None)) for one in self._lanes.lanes]
-        text = metrics_of([lane.driver for lane, *_ in lanes])
-        for lane, waiting, running in lanes:
-            text.labels = labels_of(lane.driver)
+        is_isolated = lanes[0][0].is_isolated
+        text = metrics_of([] if is_isolated else [lane.driver for lane, *_ in lanes])
+        for number, (lane, waiting, running) in enumerate(lanes):
+            text.labels = {"process": str(number)} if is_isolated else labels_of(lane.driver)
             text.counter("pool_jobs_done", "Jobs of a pool that a device has done, those that raised too.", lane.done)
             text.counter("pool_jobs_failed", "Jobs of a pool that raised.", lane.failed)
             text.counter("pool_jobs_cancelled", "Jobs of a pool that were cancelled while they waited.", lane.cancelled)
             text.gauge("pool_jobs_waiting", "Jobs of a pool that wait for a device.", waiting)
             text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
-        return str(text)
+        if not is_isolated:
+            return str(text)
+        return merged("process", ((str(number), lane.driver.metrics()) for number, (lane, *_) in enumerate(lanes))) + str(text)
 
     def add_listener(self, listener: AnyListener) -> None:
         """Send every event of all devices from now on to a listener; it is called on their threads."""
@@ -382,14 +402,3 @@ class PooledKernel(DescribedByKernel):
         if found is None:
             found = self._kernels[driver] = driver.compile(self._module, self._specs)
         return found
-
-
-def devices() -> tuple[PhysicalDevice, ...]:
-    """Return every Vulkan device of this machine in the loader's order, as facts: none is opened.
-
-    Raises
-    ------
-    VulkanUnavailable
-        If there is no loader, no driver, or no device.
-    """
-    return enumerate_devices()

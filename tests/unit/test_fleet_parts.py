@@ -12,6 +12,7 @@ from extras import imported
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.autotune.store.text import AutotuneText, format_text
 from vyre_driver.errors import InvalidInput, WorkerLost
+from vyre_driver.telemetry.prometheus import merged
 
 imported("distributed")
 from distributed import KilledWorker  # noqa: E402 -- an extra
@@ -20,7 +21,7 @@ from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
 from vyre_driver.distributed.hedging import Hedging  # noqa: E402
-from vyre_driver.distributed.report import FleetReport, merged_metrics  # noqa: E402
+from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
 from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
 
@@ -164,7 +165,7 @@ def test_what_dask_gives_up_is_told_as_a_lost_worker() -> None:
 def test_metrics_of_processes_become_one_text_with_each_family_once() -> None:
     calls = '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{number="1"} 3\n'
     one = f"{calls}# HELP up Up.\n# TYPE up gauge\nup 1\n"
-    assert merged_metrics([("tcp://a:1", one), ("tcp://b:1", one)]).splitlines() == [
+    assert merged("worker", [("tcp://a:1", one), ("tcp://b:1", one)]).splitlines() == [
         "# HELP calls_total Calls.",
         "# TYPE calls_total counter",
         'calls_total{worker="tcp://a:1",number="1"} 3',

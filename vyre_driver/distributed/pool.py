@@ -15,12 +15,13 @@ from vyre_driver.distributed import tasks
 from vyre_driver.distributed.carried import carry
 from vyre_driver.distributed.futures import of_fleet
 from vyre_driver.distributed.hedging import Hedging
-from vyre_driver.distributed.report import FleetReport, merged_metrics
+from vyre_driver.distributed.report import FleetReport
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, prepare_scheduler
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.distributed.windowed import WindowedCalls
 from vyre_driver.distributed.worker import PLUGIN, JoinFleet
 from vyre_driver.errors import DispatchFailed, InvalidInput, WorkerLost
+from vyre_driver.telemetry.prometheus import merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,7 +187,7 @@ class FleetPool:
 
     def metrics(self) -> str:
         """Return the metrics of all workers' drivers as ``Driver.metrics`` does, each with the label ``worker``."""
-        return merged_metrics(sorted(self.client.run(_metrics, on_error="ignore").items()))
+        return merged("worker", sorted(self.client.run(_metrics, on_error="ignore").items()))
 
     def _call(
         self,

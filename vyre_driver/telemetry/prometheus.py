@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vyre_driver.driver import Driver
 
@@ -157,3 +157,28 @@ def _add_layer(text: MetricsText, layer: Mapping[str, Any]) -> None:
     for name, value in layer["counters"].items():
         add = text.gauge if name in _GAUGES else text.counter
         add(f"layer_{name}", f"The Vulkan layer's counter {name}.", value)
+
+
+def merged(label: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Return the metrics of several processes, each with the value of a label, as one text in which each family is once.
+
+    Source: the Prometheus text exposition format 0.0.4.
+    """
+    families: dict[str, list[str]] = {}
+    for value, text in texts:
+        lines: list[str] = []
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                lines = families.setdefault(line.split(" ", 3)[2], [line])
+            elif line.startswith("#"):
+                if line not in lines:
+                    lines.append(line)
+            else:
+                name, brace, rest = line.partition("{")
+                lines.append(f'{name}{{{label}="{value}",{rest}' if brace else _labelled(line, label, value))
+    return "".join(f"{line}\n" for lines in families.values() for line in lines)
+
+
+def _labelled(line: str, label: str, value: str) -> str:
+    name, _, number = line.partition(" ")
+    return f'{name}{{{label}="{value}"}} {number}'

@@ -135,6 +135,17 @@ def _refused_software(device: PhysicalDevice) -> SoftwareDeviceRefused:
     )
 
 
+def devices() -> tuple[PhysicalDevice, ...]:
+    """Return every Vulkan device of this machine in the loader's order, as facts: none is opened.
+
+    Raises
+    ------
+    VulkanUnavailable
+        If there is no loader, no driver, or no device.
+    """
+    return enumerate_devices()
+
+
 def every_device(*, allow_software: bool) -> list[str | int]:
     """Name every GPU for ``Driver``, or the one CPU device that is allowed; raises VyreError where there is neither."""
     found = enumerate_devices()

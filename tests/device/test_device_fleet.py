@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import pickle
 import signal
@@ -17,14 +18,14 @@ import pytest
 from extras import imported
 
 from vyre_driver import kernels
-from vyre_driver.errors import DeviceLost, DispatchFailed, InstallationUnusable, InvalidInput, WorkerLost
+from vyre_driver.errors import DeviceLost, DispatchFailed, FileUnusable, InstallationUnusable, InvalidInput, WorkerLost
 from vyre_driver.lang import In, Index, InOut, elementwise, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
-from vyre_driver.distributed import FleetPool, LocalFleet, local  # noqa: E402 -- an extra
+from vyre_driver.distributed import FleetPool, LocalFleet, local, progress  # noqa: E402 -- an extra
 from vyre_driver.distributed.futures import of_fleet  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
@@ -331,6 +332,28 @@ def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, 
         finally:
             os.killpg(started.pid, signal.SIGTERM)
             started.wait(WAITS_S)
+
+
+def test_a_timeline_has_the_tasks_and_calls_of_every_worker(pool: FleetPool, tmp_path: Path) -> None:
+    halved, file = pool.compile(half), tmp_path / "trace.json"
+    pool.warm([halved])
+    with pool.timeline(file):
+        assert len(list(halved.map((X + number,) for number in range(12)))) == 12
+    events = json.loads(file.read_text())["traceEvents"]
+    spans = [one for one in events if one["ph"] == "X"]
+    workers = {one["args"]["name"] for one in events if one["name"] == "process_name"}
+    assert workers == {one["worker"] for one in pool.report()}
+    assert [sum(one["cat"] == kind and one["name"] == "half" for one in spans) for kind in ("compute", "call")] == [12, 12]
+    assert min(one["dur"] for one in spans) >= 0
+    nowhere = pool.timeline(tmp_path / "nowhere" / "trace.json")
+    with pytest.raises(FileUnusable, match=r"the timeline cannot be written to .*: No such file .* Fix: name another"), nowhere:
+        pass
+
+
+def test_progress_takes_what_map_and_store_regions_tell(pool: FleetPool) -> None:
+    with progress("half", 3) as told:
+        assert len(list(pool.map(pool.compile(half), [(X,)] * 3, on_progress=told))) == 3
+        told(2, 6)
 
 
 VANISHES = """

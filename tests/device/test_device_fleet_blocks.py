@@ -19,7 +19,7 @@ from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
 da: Any = imported("dask.array")
-from vyre_driver.distributed import from_npy, map_blocks, plan_chunks, reduce_blocks, store_regions  # noqa: E402 -- an extra
+from vyre_driver.distributed import from_npy, from_parquet, map_blocks, plan_chunks, reduce_blocks, store_regions  # noqa: E402 -- an extra
 from vyre_driver.distributed.chunks import most_elements, split  # noqa: E402
 
 if TYPE_CHECKING:
@@ -146,6 +146,30 @@ def test_a_target_of_zarr_is_written_by_whole_chunks(pool: FleetPool, tmp_path: 
     found = map_blocks(halved, da.from_array(X, chunks=(20, 40)), dtype="f4")
     assert store_regions(pool.client, found, stored, tmp_path / "of z") == 3
     assert stored[:].tobytes() == (X * np.float32(0.5)).tobytes()
+
+
+def test_a_column_of_parquet_is_read_by_row_groups_on_the_workers(pool: FleetPool, tmp_path: Path) -> None:
+    pyarrow: Any = imported("pyarrow")
+    parquet: Any = imported("pyarrow.parquet")
+    file, holes = tmp_path / "x.parquet", tmp_path / "holes.parquet"
+    column = X.ravel()
+    table = pyarrow.table({"x": column, "name": [str(one) for one in range(column.size)]})
+    parquet.write_table(table, file, row_group_size=500)
+    x = from_parquet(file, "x", row_groups=2)
+    assert (x.chunks, x.dtype) == (((1000, 1000, 400),), np.dtype("f4"))
+    found = pool.client.compute(map_blocks(pool.compile(half), x, dtype="f4")).result()
+    assert found.tobytes() == (column * np.float32(0.5)).tobytes()
+    with pytest.raises(
+        InvalidInput, match=r"column 'name' of .* is of type string, which has no numbers\. Fix: name a column of"
+    ):
+        from_parquet(file, "name")
+    with pytest.raises(InvalidInput, match=r"has no column 'y'\. Fix: name one of x, name"):
+        from_parquet(file, "y")
+    with pytest.raises(FileUnusable, match=r"cannot be read as a Parquet file: .*\. Fix: name a Parquet file"):
+        from_parquet(__file__, "x")
+    parquet.write_table(pyarrow.table({"x": [1.0, None, 3.0]}), holes)
+    with pytest.raises(InvalidInput, match=r"has 1 rows without a value in block 0\. Fix: fill them"):
+        pool.client.compute(from_parquet(holes, "x")).result()
 
 
 def test_chunks_that_do_not_line_up_are_refused(pool: FleetPool) -> None:

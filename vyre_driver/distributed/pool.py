@@ -17,6 +17,7 @@ from vyre_driver.distributed.futures import of_fleet
 from vyre_driver.distributed.hedging import Hedging
 from vyre_driver.distributed.report import FleetReport
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, prepare_scheduler
+from vyre_driver.distributed.timeline import recorded
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.distributed.windowed import WindowedCalls
 from vyre_driver.distributed.worker import PLUGIN, JoinFleet
@@ -24,7 +25,9 @@ from vyre_driver.errors import DispatchFailed, InvalidInput, WorkerLost
 from vyre_driver.telemetry.prometheus import merged
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from distributed import Client, Worker
 
@@ -188,6 +191,14 @@ class FleetPool:
     def metrics(self) -> str:
         """Return the metrics of all workers' drivers as ``Driver.metrics`` does, each with the label ``worker``."""
         return merged("worker", sorted(self.client.run(_metrics, on_error="ignore").items()))
+
+    def timeline(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
+        """Record tasks and calls of all workers within ``with pool.timeline("trace.json"):``, for Perfetto or chrome://tracing.
+
+        Raises FileUnusable at its end if the file cannot be written. Times are by the workers' clocks, each call with its wait
+        for the device.
+        """
+        return recorded(self.client, path)
 
     def _call(
         self,

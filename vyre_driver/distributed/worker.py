@@ -16,12 +16,14 @@ from vyre_driver.distributed.carried import may_write
 from vyre_driver.distributed.entries import CompiledEntries
 from vyre_driver.distributed.records import FleetRecords
 from vyre_driver.distributed.scheduling import LOST
+from vyre_driver.distributed.timeline import TimedCall
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterator
 
     from distributed import Worker
@@ -39,6 +41,7 @@ _UNDER_WAY = frozenset({"executing", "long-running"})
 class LoadedKernel:
     """A kernel on a worker's driver, and the keys of its pipelines in hex."""
 
+    name: str
     call: Callable[..., Any]
     writes: frozenset[int | str] | None
     keys: set[str] = field(default_factory=set)
@@ -67,6 +70,8 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         self.worker = worker
         self.driver = Driver(**self._how)
         self._is_leaving = False
+        self.timed: deque[TimedCall] | None = None
+        """Calls of kernels while a timeline is recorded."""
         self.turn = threading.RLock()
         """Held by whoever has the device: the other threads of a worker load or write meanwhile."""
         self._loaded: dict[str, LoadedKernel] = {}
@@ -103,7 +108,7 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
                 keys: set[str] = set()
                 with self._noting(keys):
                     call = kernel.make(self.driver)
-                found = self._loaded[digest] = LoadedKernel(call, may_write(call), keys)
+                found = self._loaded[digest] = LoadedKernel(kernel.name, call, may_write(call), keys)
                 if isinstance(call, TunedKernel) and self._records is not None:
                     self._records.exchange(call.target.key, self.driver.tuning)
             return found
@@ -124,11 +129,14 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
     def run(self, kernel: LoadedKernel, arrays: tuple[object, ...], options: dict[str, Any]) -> Any:  # noqa: ANN401 -- a call's
         """Call a kernel in this thread's turn, and count it."""
         with self.turn, self._noting(kernel.keys):
-            began = time.perf_counter()
+            began, at = time.perf_counter(), time.time()
             try:
                 found = kernel.call(*arrays, **options)
             finally:
-                self.seconds += time.perf_counter() - began
+                taken = time.perf_counter() - began
+                self.seconds += taken
+                if self.timed is not None:
+                    self.timed.append(TimedCall(kernel.name, at, at + taken))
             self.done += 1
             return found
 

@@ -15,6 +15,7 @@ from vyre_driver import Driver, TuningSpace, kernels
 from vyre_driver.autotune import Axis
 from vyre_driver.errors import InvalidInput, UnsupportedFeature, VyreError
 from vyre_driver.isolated.driver import IsolatedDriver
+from vyre_driver.isolated.process import Child
 from vyre_driver.lang import Index, InOut, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -256,3 +257,28 @@ def test_eight_threads_call_it_at_once(isolated: Driver, saxpy: Kernel) -> None:
     for one in threads:
         one.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"workgroups": 1}, {"invocations": 100}, {"timeout": 60.0}],
+    ids=["plain", "workgroups", "invocations", "timeout"],
+)
+def test_each_call_of_a_form_but_the_first_is_one_message(
+    isolated: Driver, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    asked: list[str] = []
+    ask = Child.ask
+
+    def noted(child: Child, what: str, name: str, *arguments: object, **how: Any) -> Any:  # noqa: ANN401 -- a step's
+        asked.append(name)
+        return ask(child, what, name, *arguments, **how)
+
+    x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    kernel = isolated.compile(shipped_module("saxpy"))
+    monkeypatch.setattr(Child, "ask", noted)
+    for given in ({}, {"out": out}):
+        kernel(x, x, alpha=2, count=100, **options, **given)
+        asked.clear()
+        found = kernel(x, x, alpha=3, count=100, **options, **given)
+        assert (found.tolist(), asked) == ((4 * x).tolist(), ["again"])

@@ -82,7 +82,7 @@ class IsolatedKernel(Kernel):
         options: dict[str, Any] = {}
         if (workgroups, invocations, push_constants, out_shapes, split, timeout, strict, label) != _NO_OPTIONS:
             given = (workgroups, invocations, push_constants, out_shapes, split, timeout, strict, label)
-            options = {name: one for name, one in zip(_OPTIONS, given, strict=True) if one is not None}
+            options = {name: one for name, one, none in zip(_OPTIONS, given, _NO_OPTIONS, strict=True) if one is not none}
         try:
             if timeout is not None:
                 Deadline(timeout, self._driver.device.name)  # which refuses what is no time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import pickle
 import signal
@@ -18,14 +17,14 @@ import pytest
 from extras import imported
 
 from vyre_driver import kernels
-from vyre_driver.errors import DeviceLost, DispatchFailed, FileUnusable, InstallationUnusable, InvalidInput, WorkerLost
+from vyre_driver.errors import DeviceLost, DispatchFailed, InstallationUnusable, InvalidInput, WorkerLost
 from vyre_driver.lang import In, Index, InOut, elementwise, f32, kernel
 from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
 from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
-from vyre_driver.distributed import FleetPool, LocalFleet, local, progress  # noqa: E402 -- an extra
+from vyre_driver.distributed import FleetPool, LocalFleet  # noqa: E402 -- an extra
 from vyre_driver.distributed.futures import of_fleet  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
@@ -334,28 +333,6 @@ def test_a_worker_of_dasks_own_opens_a_driver_by_the_preload(fleet: LocalFleet, 
             started.wait(WAITS_S)
 
 
-def test_a_timeline_has_the_tasks_and_calls_of_every_worker(pool: FleetPool, tmp_path: Path) -> None:
-    halved, file = pool.compile(half), tmp_path / "trace.json"
-    pool.warm([halved])
-    with pool.timeline(file):
-        assert len(list(halved.map((X + number,) for number in range(12)))) == 12
-    events = json.loads(file.read_text())["traceEvents"]
-    spans = [one for one in events if one["ph"] == "X"]
-    workers = {one["args"]["name"] for one in events if one["name"] == "process_name"}
-    assert workers == {one["worker"] for one in pool.report()}
-    assert [sum(one["cat"] == kind and one["name"] == "half" for one in spans) for kind in ("compute", "call")] == [12, 12]
-    assert min(one["dur"] for one in spans) >= 0
-    nowhere = pool.timeline(tmp_path / "nowhere" / "trace.json")
-    with pytest.raises(FileUnusable, match=r"the timeline cannot be written to .*: No such file .* Fix: name another"), nowhere:
-        pass
-
-
-def test_progress_takes_what_map_and_store_regions_tell(pool: FleetPool) -> None:
-    with progress("half", 3) as told:
-        assert len(list(pool.map(pool.compile(half), [(X,)] * 3, on_progress=told))) == 3
-        told(2, 6)
-
-
 VANISHES = """
 import sys, time
 from distributed import Client
@@ -383,30 +360,6 @@ def test_the_work_of_a_client_that_vanishes_is_let_go_and_others_go_on(pool: Fle
     while (left := pool.client.run_on_scheduler(work_at_scheduler) - before) and time.monotonic() < ends:
         time.sleep(0.05)
     assert left == set()
-
-
-def test_an_array_of_two_mebibytes_travels_with_its_call(pool: FleetPool) -> None:
-    x = np.arange(1 << 19, dtype=np.float32)
-    assert np.array_equal(pool.compile(kernels.saxpy)(x, x, alpha=2.0).result(WAITS_S), 3 * x)
-
-
-@pytest.mark.thorough
-def test_results_that_host_memory_has_no_room_for_are_spilled_and_come_back_as_they_were(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("LP_NUM_THREADS", "1")
-    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setitem(local.CONFIG, "distributed.worker.memory.target", 0.01)
-    x = np.arange(1 << 20, dtype=np.float32)
-    with LocalFleet([0], allow_software=True, memory_limit="2GiB") as fleet:
-        added = FleetPool(fleet.client).compile(kernels.saxpy)
-        held = [added(x, x, alpha=float(number), keep=keep) for number in range(8) for keep in (True, False)]
-        again = added(x, held[0], alpha=0.0)  # a result that was spilled is an argument like others
-        wanted = [np.float32(number) * x + x for number in range(8) for _ in range(2)]
-        assert [np.array_equal(one.result(WAITS_S), right) for one, right in zip(held, wanted, strict=True)] == [True] * 16
-        assert np.array_equal(again.result(WAITS_S), x)
-        (spilled,) = fleet.client.run(lambda dask_worker: len(dask_worker.data.slow)).values()
-    assert spilled > 8
 
 
 def test_without_workers_work_fails_after_a_bounded_wait() -> None:

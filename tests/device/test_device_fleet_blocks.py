@@ -6,7 +6,7 @@ import functools
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +19,22 @@ from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
 da: Any = imported("dask.array")
-from vyre_driver.distributed import from_npy, from_parquet, map_blocks, plan_chunks, reduce_blocks, store_regions  # noqa: E402 -- an extra
+from vyre_driver.distributed import (  # noqa: E402 -- an extra
+    FleetPool,
+    LocalFleet,
+    from_npy,
+    from_parquet,
+    local,
+    map_blocks,
+    plan_chunks,
+    progress,
+    reduce_blocks,
+    store_regions,
+)
 from vyre_driver.distributed.chunks import most_elements, split  # noqa: E402
 
-if TYPE_CHECKING:
-    from vyre_driver.distributed import FleetPool
-
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("ended_tracker")]
+WAITS_S = 60.0
 X = np.random.default_rng(7).random((60, 40), dtype=np.float32)
 
 
@@ -223,3 +232,49 @@ def test_graphs_name_kernels_by_what_they_are(pool: FleetPool) -> None:
     x = da.from_array(X, chunks=(20, 40))
     twice = [map_blocks(pool.compile(functools.partial(kernels.softmax)), x, dtype="f4").name for _ in range(2)]
     assert (twice[0] == twice[1], map_blocks(pool.compile(half), x, dtype="f4").name == twice[0]) == (True, False)
+
+
+def test_a_timeline_has_the_tasks_and_calls_of_every_worker(pool: FleetPool, tmp_path: Path) -> None:
+    halved, file = pool.compile(half), tmp_path / "trace.json"
+    pool.warm([halved])
+    with pool.timeline(file):
+        assert len(list(halved.map((X[:1].ravel() + number,) for number in range(12)))) == 12
+    events = json.loads(file.read_text())["traceEvents"]
+    spans = [one for one in events if one["ph"] == "X"]
+    workers = {one["args"]["name"] for one in events if one["name"] == "process_name"}
+    assert workers == {one["worker"] for one in pool.report()}
+    assert [sum(one["cat"] == kind and one["name"] == "half" for one in spans) for kind in ("compute", "call")] == [12, 12]
+    assert min(one["dur"] for one in spans) >= 0
+    nowhere = pool.timeline(tmp_path / "nowhere" / "trace.json")
+    with pytest.raises(FileUnusable, match=r"the timeline cannot be written to .*: No such file .* Fix: name another"), nowhere:
+        pass
+
+
+def test_progress_takes_what_map_and_store_regions_tell(pool: FleetPool) -> None:
+    with progress("half", 3) as told:
+        assert len(list(pool.map(pool.compile(half), [(X.ravel(),)] * 3, on_progress=told))) == 3
+        told(2, 6)
+
+
+def test_an_array_of_two_mebibytes_travels_with_its_call(pool: FleetPool) -> None:
+    x = np.arange(1 << 19, dtype=np.float32)
+    assert np.array_equal(pool.compile(kernels.saxpy)(x, x, alpha=2.0).result(WAITS_S), 3 * x)
+
+
+@pytest.mark.thorough
+def test_results_that_host_memory_has_no_room_for_are_spilled_and_come_back_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LP_NUM_THREADS", "1")
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(local.CONFIG, "distributed.worker.memory.target", 0.01)
+    x = np.arange(1 << 20, dtype=np.float32)
+    with LocalFleet([0], allow_software=True, memory_limit="2GiB") as fleet:
+        added = FleetPool(fleet.client).compile(kernels.saxpy)
+        held = [added(x, x, alpha=float(number), keep=keep) for number in range(8) for keep in (True, False)]
+        again = added(x, held[0], alpha=0.0)  # a result that was spilled is an argument like others
+        wanted = [np.float32(number) * x + x for number in range(8) for _ in range(2)]
+        assert [np.array_equal(one.result(WAITS_S), right) for one, right in zip(held, wanted, strict=True)] == [True] * 16
+        assert np.array_equal(again.result(WAITS_S), x)
+        (spilled,) = fleet.client.run(lambda dask_worker: len(dask_worker.data.slow)).values()
+    assert spilled > 8

@@ -62,14 +62,14 @@ class _Job(Generic[_Result]):
 class _Lane:
     """One device of a pool: its driver, and the jobs that wait for it. Changed under the pool's lock."""
 
-    def __init__(self, driver: Driver, number: int, pool: DriverPool, serve: Callable[[_Lane], None]) -> None:
-        self.driver = driver
-        self.number = number
+    def __init__(
+        self, driver: Driver, number: int, pool: DriverPool, serve: Callable[[_Lane], None], *, is_isolated: bool
+    ) -> None:
+        self.driver, self.number, self.is_isolated = driver, number, is_isolated
         self.waiting: deque[_Job[Any]] = deque()
         self.running: _Job[Any] | None = None
         self.done = self.failed = self.cancelled = 0
         self.lost: DeviceLost | None = None
-        self.is_isolated = False
         self.thread = threading.Thread(target=serve, args=(self,), name=f"vyre_driver device {number}", daemon=True)
         # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
         self.wakes: SimpleQueue[object] = SimpleQueue()
@@ -148,12 +148,12 @@ class _Lanes:
         job.is_running = True
         try:
             result = job.work(lane.driver)
-        except DeviceLost as error:
-            if not lane.is_isolated:
+        except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
+            if isinstance(error, DeviceLost) and not lane.is_isolated:
                 self._lose(lane, job, error)
                 return False
-            self._do_again(job, error)
-        except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
+            if isinstance(error, DeviceLost) and self._is_done_again(job):
+                return True
             lane.failed += 1
             job.future.set_exception(error)
         else:
@@ -161,14 +161,13 @@ class _Lanes:
         lane.done += 1
         return True
 
-    def _do_again(self, job: _Job[Any], error: DeviceLost) -> None:
-        """Have a job done again whose device was lost with its process, once."""
+    def _is_done_again(self, job: _Job[Any]) -> bool:
+        """Have a job done again whose device was lost with its process; returns False at the second loss."""
         job.losses += 1
-        if job.losses >= _MAX_LOST:
-            job.future.set_exception(error)
-            return
-        with self.changing:
-            self.enqueue(job)
+        if job.losses < _MAX_LOST:
+            with self.changing:
+                self.enqueue(job)
+        return job.losses < _MAX_LOST
 
     def _may_be_rerouted(self, lane: _Lane) -> bool:
         """Whether another lane still has work that it may lose its device over; under the lock."""
@@ -227,8 +226,7 @@ class DriverPool:
         Raises
         ------
         VyreError
-            What ``Driver`` raises, for the first device that cannot be opened; those opened before are closed
-            again.
+            What ``Driver`` raises, for the first device that cannot be opened; those opened before are closed again.
         """
         allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         named = every_device(allow_software=allowed) if devices is None else devices
@@ -239,8 +237,7 @@ class DriverPool:
                 where = cache if shared is None else shared
                 driver = Driver(device, where, allow_software=allowed, strict=strict, isolated=isolated)
                 shared = driver.cache
-                self._lanes.lanes.append(_Lane(driver, number, self, self._lanes.serve))
-                self._lanes.lanes[-1].is_isolated = isolated
+                self._lanes.lanes.append(_Lane(driver, number, self, self._lanes.serve, is_isolated=isolated))
         except BaseException:
             for lane in self._lanes.lanes:
                 lane.driver.close()
@@ -324,9 +321,8 @@ class DriverPool:
             text.counter("pool_jobs_cancelled", "Jobs of a pool that were cancelled while they waited.", lane.cancelled)
             text.gauge("pool_jobs_waiting", "Jobs of a pool that wait for a device.", waiting)
             text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
-        if not is_isolated:
-            return str(text)
-        return merged("process", ((str(number), lane.driver.metrics()) for number, (lane, *_) in enumerate(lanes))) + str(text)
+        numbered = ((str(number), lane.driver.metrics()) for number, (lane, *_) in enumerate(lanes))
+        return (merged("process", numbered) if is_isolated else "") + str(text)
 
     def add_listener(self, listener: AnyListener) -> None:
         """Send every event of all devices from now on to a listener; it is called on their threads."""

@@ -282,8 +282,10 @@ PAGES = (
         "Several machines",
         "`vyre_driver.distributed`: kernels over the workers of a Dask client; the extra `distributed`.",
         (
-            _section("Pools", "distributed", "FleetPool FleetKernel FleetFuture FleetProgress LocalFleet"),
-            _section("Arrays of Dask", "distributed", "map_blocks reduce_blocks plan_chunks from_npy store_regions"),
+            _section("Pools", "distributed", "FleetPool FleetKernel FleetFuture FleetProgress LocalFleet progress"),
+            _section(
+                "Arrays of Dask", "distributed", "map_blocks reduce_blocks plan_chunks from_npy from_parquet store_regions"
+            ),
         ),
     ),
     Page(

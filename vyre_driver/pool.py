@@ -8,29 +8,24 @@ is not given a third.
 
 from __future__ import annotations
 
-import logging
-import threading
-import weakref
-from collections import deque
-from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.display.line import count, one_line
 from vyre_driver.driver import Driver
-from vyre_driver.errors import DeviceLost, DispatchFailed
-from vyre_driver.process._lock import Condition
+from vyre_driver.errors import DispatchFailed
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.process.threads import start_all
 from vyre_driver.runtime.describe import DescribedByKernel
+from vyre_driver.runtime.lanes import Job, Lane, Lanes
 from vyre_driver.telemetry.prometheus import labels_of, merged, metrics_of
 from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -41,158 +36,6 @@ if TYPE_CHECKING:
     from vyre_driver.telemetry.events import AnyListener
 
 _Result = TypeVar("_Result")
-_MAX_LOST = 2
-_LOG = logging.getLogger("vyre_driver.pool")
-
-
-class _Job(Generic[_Result]):
-    """Work for one device, its future, and how many devices it was running on when they were lost."""
-
-    __slots__ = ("future", "is_running", "losses", "work")
-
-    def __init__(self, work: Callable[[Driver], _Result]) -> None:
-        self.work = work
-        self.future: Future[_Result] = Future()
-        # Its own one is left locked where Ctrl-C ends a wait at the wrong moment, and the thread that works on it would hang.
-        self.future._condition = Condition()  # type: ignore[assignment]  # noqa: SLF001
-        self.is_running = False
-        self.losses = 0
-
-
-class _Lane:
-    """One device of a pool: its driver, and the jobs that wait for it. Changed under the pool's lock."""
-
-    def __init__(
-        self, driver: Driver, number: int, pool: DriverPool, serve: Callable[[_Lane], None], *, is_isolated: bool
-    ) -> None:
-        self.driver, self.number, self.is_isolated = driver, number, is_isolated
-        self.waiting: deque[_Job[Any]] = deque()
-        self.running: _Job[Any] | None = None
-        self.done = self.failed = self.cancelled = 0
-        self.lost: DeviceLost | None = None
-        self.thread = threading.Thread(target=serve, args=(self,), name=f"vyre_driver device {number}", daemon=True)
-        # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
-        self.wakes: SimpleQueue[object] = SimpleQueue()
-        # The thread ends when its pool is dropped: that puts this reference among the items, in one step.
-        self.owner = weakref.ref(pool, self.wakes.put)
-
-    @property
-    def load(self) -> tuple[int, int, int]:
-        """What the shortest queue has least of: jobs, then jobs done, then its number."""
-        return len(self.waiting) + (self.running is not None), self.done, self.number
-
-
-class _Lanes:
-    """The lanes of a pool, and what their threads do.
-
-    The threads hold this and not the pool, so that a pool that is dropped, or whose making was interrupted, is collected and
-    ends them.
-    """
-
-    def __init__(self) -> None:
-        self.changing = threading.RLock()
-        self.closing = False
-        self.lanes: list[_Lane] = []
-
-    def end(self) -> None:
-        """Have the threads end when all work that was given has ended."""
-        self.closing = True
-        self.wake()
-
-    def wake(self) -> None:
-        """Wake every thread to look for work."""
-        for lane in self.lanes:
-            lane.wakes.put(None)
-
-    def shortest(self) -> _Lane:
-        """Return the lane with least to do; under the lock."""
-        left = [lane for lane in self.lanes if lane.lost is None]
-        if not left:
-            lost = self.lanes[-1].lost
-            raise DeviceLost(
-                f"all {len(self.lanes)} devices of the pool were lost",
-                fix="make a new pool, and look into the system log for the reason",
-            ) from lost
-        return min(left, key=lambda lane: lane.load)
-
-    def enqueue(self, job: _Job[Any]) -> None:
-        """Append a job to the shortest queue; under the lock."""
-        lane = self.shortest()
-        lane.wakes.put(None)  # first: an item too many costs a look, and one too few would leave a job undone
-        lane.waiting.append(job)
-
-    def serve(self, lane: _Lane) -> None:
-        """Do one job after the other, until the pool is closed or the device lost; holds none while it waits for the next."""
-        while True:
-            if lane.wakes.get() is not None:  # the pool was dropped
-                self.closing = True
-            with self.changing:
-                if lane.waiting:
-                    lane.running = lane.waiting.popleft()
-                elif self.closing and not self._may_be_rerouted(lane):
-                    return
-                else:
-                    continue
-            if not self._do(lane, lane.running):
-                return
-            with self.changing:
-                lane.running = None
-                if self.closing:
-                    self.wake()  # another may have waited for what this one would have lost
-
-    def _do(self, lane: _Lane, job: _Job[Any]) -> bool:
-        """Do a job; returns False if the device was lost."""
-        if not job.is_running and not job.future.set_running_or_notify_cancel():
-            lane.cancelled += 1
-            return True
-        job.is_running = True
-        try:
-            result = job.work(lane.driver)
-        except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
-            if isinstance(error, DeviceLost) and not lane.is_isolated:
-                self._lose(lane, job, error)
-                return False
-            if isinstance(error, DeviceLost) and self._is_done_again(job):
-                return True
-            lane.failed += 1
-            job.future.set_exception(error)
-        else:
-            job.future.set_result(result)
-        lane.done += 1
-        return True
-
-    def _is_done_again(self, job: _Job[Any]) -> bool:
-        """Have a job done again whose device was lost with its process; returns False at the second loss."""
-        job.losses += 1
-        if job.losses < _MAX_LOST:
-            with self.changing:
-                self.enqueue(job)
-        return job.losses < _MAX_LOST
-
-    def _may_be_rerouted(self, lane: _Lane) -> bool:
-        """Whether another lane still has work that it may lose its device over; under the lock."""
-        return any(other is not lane and other.lost is None and (other.waiting or other.running) for other in self.lanes)
-
-    def _lose(self, lane: _Lane, job: _Job[Any], error: DeviceLost) -> None:
-        """Set a lane aside and give its work to the others; where there are none, it fails with the error."""
-        job.losses += 1
-        failed: list[_Job[Any]] = []
-        with self.changing:
-            lane.lost, lane.running = error, None
-            moved = [job, *lane.waiting]
-            if job.losses >= _MAX_LOST:
-                failed.append(moved.pop(0))
-            lane.waiting.clear()
-            for one in moved:
-                try:
-                    self.enqueue(one)
-                except DeviceLost:
-                    failed.append(one)
-            self.wake()
-        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.device.name, len(moved))
-        for one in failed:
-            if one.is_running or one.future.set_running_or_notify_cancel():
-                one.future.set_exception(error)
 
 
 class DriverPool:
@@ -231,13 +74,13 @@ class DriverPool:
         allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         named = every_device(allow_software=allowed) if devices is None else devices
         shared = cache if isinstance(cache, DiskPipelineCache) else None
-        self._lanes = _Lanes()
+        self._lanes = Lanes()
         try:
             for number, device in enumerate(named):
                 where = cache if shared is None else shared
                 driver = Driver(device, where, allow_software=allowed, strict=strict, isolated=isolated)
                 shared = driver.cache
-                self._lanes.lanes.append(_Lane(driver, number, self, self._lanes.serve, is_isolated=isolated))
+                self._lanes.lanes.append(Lane(driver, number, self, self._lanes.serve, is_isolated=isolated))
         except BaseException:
             for lane in self._lanes.lanes:
                 lane.driver.close()
@@ -274,7 +117,7 @@ class DriverPool:
         DispatchFailed
             If the pool is closed.
         """
-        job = _Job(work)
+        job = Job(work)
         with self._lanes.changing:
             self._check_open()
             self._lanes.enqueue(job)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.pool import DriverPool
+    from vyre_driver.profiling.profile import Profile
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.futures import DispatchFuture
@@ -45,6 +46,7 @@ __all__ = [
     "Driver",
     "DriverPool",
     "Kernel",
+    "Profile",
     "Program",
     "ProgramConfig",
     "SpecMap",
@@ -92,10 +94,8 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             import vyre_driver.kernels as home
         case "acquire" | "acquire_preferred_dispatch_backend":
             from vyre_driver.backends import acquisition as home
-        case "Batch":
+        case "Batch" | "BoundKernel":
             from vyre_driver.runtime import batch as home
-        case "BoundKernel":
-            from vyre_driver.runtime import bound as home
         case "Buffer":
             from vyre_driver.kompute import buffer as home
         case "DataType" | "Program":
@@ -110,6 +110,8 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver.vulkan import selection as home
         case "Kernel":
             from vyre_driver.runtime import kernel as home
+        case "Profile":
+            from vyre_driver.profiling import profile as home
         case "Trace":
             from vyre_driver.runtime import trace as home
         case "SpecMap" | "SpecValue":

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.autotune.store.records import TuningRecords
-from vyre_driver.binding.arguments import as_array, check_switch
+from vyre_driver.binding.arguments import check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
-from vyre_driver.kompute.pinned import pinned_array
 from vyre_driver.process.copies import refuse_copies
+from vyre_driver.profiling.opened import tell_opened
+from vyre_driver.runtime.allocation import Allocator
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program, name_of
 from vyre_driver.runtime.context import Context
@@ -40,13 +40,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import DTypeLike, NDArray
-
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.outcomes import Budget, Progress
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import GivesProgram, Program
+    from vyre_driver.profiling.profile import Profile
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.runtime.stream import Stream, StreamProgress
     from vyre_driver.runtime.streamed_call import Streamable
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-class Driver:
+class Driver(Allocator):
     """One device, one cache, and the kernels compiled for them: a context manager, and for several threads."""
 
     number: int  # which of this process's drivers it is, from 1 on; the metrics' label
@@ -145,8 +144,9 @@ class Driver:
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording_of_settings())
         device_opened.make_room = self.context.room.make
-        device_opened.driver = weakref.ref(self)
+        device_opened.driver, device_opened.timeline = weakref.ref(self), self.events.timeline
         observe(self)
+        tell_opened(self)
 
     @property
     def is_closed(self) -> bool:
@@ -206,7 +206,8 @@ class Driver:
                 return kernel_of_module(self.context, self.tuning, module, constants, config, space, began)
             program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
             check_no_space(space)
-            return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked)
+            title = str(getattr(module, "__name__", ""))
+            return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked, title)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began, kernel=name_of(module))
             raise
@@ -278,40 +279,6 @@ class Driver:
         how |= {"out_shapes": out_shapes, "isolate": isolate, "replace": replace, "on_progress": on_progress}
         return tune_call(self, code, arrays, named, budget=budget_of(seconds, budget), **how)
 
-    def buffer(self, array: object, name: str = "", *, share: str | None = None) -> Buffer:
-        """Return a resident buffer that holds a copy of the array; bytes become one of uint8. ``name`` is for its repr.
-
-        With ``share="cuda"`` CUDA sees the same memory (docs/cuda.md); UnsupportedFeature is raised where it cannot.
-
-        Raises
-        ------
-        InvalidInput
-            If it cannot be read as an array.
-        LimitExceeded
-            If it is larger than a buffer of the device may be.
-        DeviceOutOfMemory
-            If it does not fit into the device's memory.
-        """
-        given = as_array(array)
-        made = self.empty(given.shape, given.dtype, name, share=share)
-        made.write(given)
-        return made
-
-    def empty(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", *, share: str | None = None) -> Buffer:
-        """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        self.context.device.check_usable()
-        return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name, share))
-
-    def zeros(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", *, share: str | None = None) -> Buffer:
-        """Return a resident buffer of zeros; raises as ``buffer``."""
-        made = self.empty(shape, dtype, name, share=share)
-        made.fill(0)
-        return made
-
-    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array of zeros in pinned memory (docs/transfers.md); raises as ``buffer``, or UnsupportedFeature."""
-        return pinned_array(self.context.device, shape, dtype)
-
     def stream(
         self,
         kernel: Kernel | Streamable,
@@ -372,6 +339,23 @@ class Driver:
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
         return self.context.report()
+
+    def profile(self, *, events: int | None = None) -> Profile:
+        """Return a profile of what this driver does within its ``with`` block, for Perfetto, as text and as a page.
+
+        Parameters
+        ----------
+        events
+            How many events of the host, and spans of the device, are kept; what comes then is counted. None keeps 250,000.
+
+        Raises
+        ------
+        InvalidInput
+            If ``events`` is not a whole number from 1 to 16,777,216.
+        """
+        from vyre_driver.profiling.profile import Profile  # late: most profile nothing
+
+        return Profile([self], events)
 
     def metrics(self) -> str:
         """Return counters of events, cache and layer as text in Prometheus's exposition format (docs/observability.md)."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.profiling.profile import Profile
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
@@ -166,6 +167,12 @@ class DriverPool:
             text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
         numbered = ((str(number), lane.driver.metrics()) for number, (lane, *_) in enumerate(lanes))
         return (merged("process", numbered) if is_isolated else "") + str(text)
+
+    def profile(self, *, events: int | None = None) -> Profile:
+        """Return a profile of all drivers that are in use now, as ``Driver.profile``."""
+        from vyre_driver.profiling.profile import Profile  # late: most profile nothing
+
+        return Profile(self.drivers, events)
 
     def add_listener(self, listener: AnyListener) -> None:
         """Send every event of all devices from now on to a listener; it is called on their threads."""

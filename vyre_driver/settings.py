@@ -191,6 +191,13 @@ CUDA_LIBRARY = Setting(
     "a file name or a path",
     "`libcuda.so.1`",
 )
+TRACE = Setting(
+    "VYRE_TRACE",
+    "The file that a process which opens a Driver writes its trace to when it ends, `{pid}` in its name being its number "
+    "(docs/profiling.md).",
+    "an absolute path",
+    "none",
+)
 OPENTELEMETRY = Setting(
     "VYRE_OPENTELEMETRY",
     "Exports spans and metrics of each Driver through opentelemetry-api (1.30 or later), which must be installed.",

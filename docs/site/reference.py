@@ -11,7 +11,7 @@ from vyre_driver.lang.types import ArrayForm, ScalarType
 
 # Their objects come from calls, so that their constructors are nobody's business; tests/arch/public_api.py has these too.
 MADE_BY_OTHERS = {
-    *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "SpirvModule", "TunedKernel"),
+    *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "Profile", "SpirvModule", "TunedKernel"),
     *("Elementwise", "Reduction", "Scan"),
 }
 
@@ -50,6 +50,7 @@ PAGES = (
                 "What a device is", "vulkan.devices", "PhysicalDevice DeviceType DeviceLimits", "`devices()` returns these."
             ),
             _section("Warming", "runtime.warming", "WarmReport", "`Driver.warm` returns it."),
+            _section("Profiles", "", "Profile", "`Driver.profile` and `DriverPool.profile` return it."),
             _section("The package", "", "__version__ get_include errors kernels"),
         ),
     ),

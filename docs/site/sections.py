@@ -42,7 +42,7 @@ EXPLANATION = (
     _group("Included kernels and tuning", "kernels tensor-cores tuning"),
     _group("Devices and backends", "devices backends isolated kompute"),
     _group("Several machines", "distributed fleet"),
-    _group("Installing and operating", "install status doctor observability keys embedding migration"),
+    _group("Installing and operating", "install status doctor observability profiling keys embedding migration"),
     _group("How it is built and tested", "architecture conformance validation vendors foreign-modules dependencies"),
 )
 

@@ -46,7 +46,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 # Made by other objects of the package: how is nobody else's business.
 MADE_BY_OTHERS = {
-    *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "SpirvModule"),
+    *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "Profile", "SpirvModule"),
     *("Elementwise", "Reduction", "Scan"),
 }
 # Of the special methods only those that a caller means: what dataclasses and enums add differs from one Python to the next.

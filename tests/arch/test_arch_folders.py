@@ -38,6 +38,7 @@ STAGES = (
     "lowering",
     "kompute",
     "runtime",
+    "profiling",
     "embedding",
     "driver",
     "autotune/measure",

@@ -38,7 +38,8 @@ class Work:
         self.outcome: tuple[BaseException | None] = (None,)
         self.fault: BaseException | None = None
         self.told: list[BaseException] = []
-        self.what, self.dispatches = "a test", Events().dispatches("ab", ("a kernel",))
+        events = Events()
+        self.what, self.dispatches, self.timeline = "a test", events.dispatches("ab", ("a kernel",)), events.timeline
         self.future = DispatchFuture(self, 1, self)  # type: ignore[arg-type]
 
     def failed(self, error: BaseException, _: int = 0) -> None:

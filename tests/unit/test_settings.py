@@ -43,6 +43,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_STRICT",
         "VYRE_INTERPRET",
         "VYRE_CUDA_LIBRARY",
+        "VYRE_TRACE",
         "VYRE_OPENTELEMETRY",
         "VYRE_TOP",
     ]

@@ -158,6 +158,8 @@ def _verb_module(name: str) -> ModuleType:  # noqa: C901, PLR0912 -- a case a ve
             from vyre_driver.cli import stub as verb
         case "top":
             from vyre_driver.cli import top as verb
+        case "trace":
+            from vyre_driver.cli import trace as verb
         case "tune":
             from vyre_driver.cli import tune as verb
         case "worker":

@@ -76,6 +76,17 @@ VERBS = {
         "Measure which constants make an included kernel fastest on a device, and\ninspect the records of that.",
         ("tune run saxpy --size 1000000 --seconds 20", "tune list", "tune pin tuned.toml saxpy"),
     ),
+    "trace": Verb(
+        "run a Python program and write what its drivers did over time",
+        "Run a Python program as it is, and write what the drivers that it opens did, by\n"
+        "the clocks of host and device, for Perfetto; and print where the time went.\n"
+        "What child processes do is in none of it: trace them too, and join the traces.",
+        (
+            "trace program.py --size 1000",
+            "trace -o run.json.gz --html run.html -m package.module",
+            "trace --join server.json worker.json -o both.json",
+        ),
+    ),
     "conform": Verb(
         "compare a backend with the reference on random programs",
         "Run random and hand-written programs on a backend, and compare the results\nwith the reference interpreter's.",

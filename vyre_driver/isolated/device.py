@@ -70,6 +70,7 @@ class IsolatedDevice:
         self.layer: object = "in the child" if child.facts["has_layer"] else None
         self.in_use = IsolatedUse(self)
         self.check_usable = self.in_use.check_usable
+        self.timeline = driver().events.timeline
 
     def allocate(self, nbytes: int, itemsize: int, gpu: object = None, name: str = "") -> IsolatedMemory:
         """Return the memory of a resident buffer with elements of ``itemsize`` bytes; raises as ``Child.ask``."""

@@ -33,6 +33,7 @@ from vyre_driver.isolated.process import Child
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.elements import checked_dtype, checked_shape
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.profiling.opened import tell_opened
 from vyre_driver.runtime.compiling import name_of
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.observing import observe
@@ -110,16 +111,16 @@ class IsolatedDriver(_Driver):
             "must_be_warm": False,
         }
         self._starting = call_lock("the start of an isolated driver's process")
-        self._is_closed, self._arena = False, Arena()
+        self._is_closed, self._arena, self.room = False, Arena(), IsolatedRoom()
         self.events = Events()
         """What happens to calls, as of a ``Driver``; the cache's and the layer's own are in the child, and in ``metrics``."""
-        self.room = IsolatedRoom()
         self._there = self._started()
         self.device = self._there.physical
         self.strict = bool(self._there.child.facts["strict"])
         # After a restart the same device is meant, also where the best one would be another by then.
         self._job["device"] = f"uuid:{self.device.device_uuid.hex()}" if device is None else device
         observe(self, is_isolated=True)
+        tell_opened(self)
 
     def child(self) -> Child:
         """Return the process that is there, started anew where the last one has ended.

@@ -51,6 +51,7 @@ class IsolatedKernel(Kernel):
         self.plan = self._made[1]["plan"]
         self.workgroup_size = self._made[1]["workgroup_size"]
         self._observed = Observed(driver.events, self._made[1]["key"], self.name)
+        driver.events.timeline.name(self._made[1]["key"], self._made[1]["name"])
 
     def __call__(  # noqa: PLR0913 -- what a call takes, by keyword
         self,

@@ -15,6 +15,7 @@ from vyre_driver.ir.program import Program
 from vyre_driver.isolated.arena import nbytes_of
 from vyre_driver.isolated.places import ARRAY, BUFFER, dtype_of, place_in_buffer
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.profiling.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.isolated.arena import MappedArena
     from vyre_driver.isolated.places import Encoded
+    from vyre_driver.profiling.recording import Recording
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.kernel import Kernel
 
@@ -55,6 +57,7 @@ class Work:
         self._forms: dict[tuple[int, int], _Form] = {}
         self._known: dict[tuple[int, int, tuple[int, ...]], tuple[NDArray[Any], ...]] = {}
         self._changing = threading.Lock()
+        self._recorder: Recorder | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return what the other side has to know of the device."""
@@ -167,6 +170,19 @@ class Work:
             "workgroup_size": kernel.workgroup_size,
             "key": kernel.trace.key,
         }
+
+    def start_profile(self, most: int) -> None:
+        """Begin to record what the driver does."""
+        self._recorder = Recorder(self._driver, most)
+        self._recorder.start()
+
+    def end_profile(self) -> list[Recording]:
+        """End that, and return what was seen."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return []
+        recorder.stop()
+        return recorder.recordings()
 
     def tune(self, code: Any, arrays: Sequence[Encoded], named: Mapping[str, Encoded], how: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- Driver.tune's
         """Tune a module or a program, as ``Driver.tune``."""
@@ -320,5 +336,5 @@ _STEPS = frozenset(
         "fill",
         "copy",
     }
-    | {"trace", "disassemble", "report", "snapshot", "assert_warm", "close"}
+    | {"trace", "disassemble", "report", "snapshot", "assert_warm", "close", "start_profile", "end_profile"}
 )

@@ -21,6 +21,7 @@ from vyre_driver.kompute.exports import capsule_of, device_of, sharing_gpu
 from vyre_driver.kompute.indexing import select
 from vyre_driver.kompute.memory import LONGEST_PATTERN, TensorBuffer, check_sizes
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -150,7 +151,8 @@ class Buffer(ArrayFacts, NoArithmetic):
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, np.ascontiguousarray(given), deadline))
+        data, at = np.ascontiguousarray(given), self.offset
+        self._move(timeout, lambda memory, deadline: memory.write_range(at, data, deadline), Stage.WRITE_BUFFER)
 
     def read(self, timeout: float | Deadline | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
@@ -177,16 +179,16 @@ class Buffer(ArrayFacts, NoArithmetic):
             raise InvalidInput(f"read of {self.described} got an array as its time-out", fix="give it by name: read(out=array)")
         if out is not None:
             check_target(out, self.shape, self.dtype, self)
-        found = np.empty(self.shape, self.dtype) if out is None else out
+        found, whole = np.empty(self.shape, self.dtype) if out is None else out, (self.offset, self.nbytes)
         into = found.reshape(-1).view(np.uint8) if self.nbytes else None
-        self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, self.nbytes, deadline, into))
+        self._move(timeout, lambda memory, deadline: memory.read_range(*whole, deadline, into), Stage.READ_BUFFER)
         return found
 
     def fill(self, value: object, timeout: float | Deadline | None = None) -> None:
         """Set every element to one value of its type, after all work submitted before; raises as ``write``."""
         pattern = element_bytes(value, self.dtype, self.described)
         fill: Any = fill_by_copies if len(pattern) > LONGEST_PATTERN else lambda memory, *how: memory.fill_range(*how)
-        self._move(timeout, lambda memory, deadline: fill(memory, self.offset, self.nbytes, pattern, deadline))
+        self._move(timeout, lambda *one: fill(one[0], self.offset, self.nbytes, pattern, one[1]), Stage.FILL_BUFFER)
 
     def copy_to(self, target: Buffer, timeout: float | Deadline | None = None) -> None:
         """Copy it on the device into a buffer of the same shape and type, after all work submitted before.
@@ -203,10 +205,8 @@ class Buffer(ArrayFacts, NoArithmetic):
             deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
             target.write(self.read(deadline), deadline)
             return
-        target._move(
-            timeout,
-            lambda memory, deadline: memory.copy_range(self.memory, self.offset, target.offset, self.nbytes, deadline),
-        )
+        how = self.memory, self.offset, target.offset, self.nbytes
+        target._move(timeout, lambda memory, deadline: memory.copy_range(*how, deadline), Stage.COPY_BUFFER)
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether both have bytes of memory in common."""
@@ -386,13 +386,15 @@ class Buffer(ArrayFacts, NoArithmetic):
         _set_form(made, (self._storage.number, made.offset, shape, dtype))
         return made
 
-    def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:
+    def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object], stage: Stage) -> None:
         """Call what moves bytes of the memory, with no other call of the buffer beside it; nothing where there are none."""
         deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
         with self.device.in_use, deadline.holding(self._storage.lock):
             self.check_open()
             if self.nbytes:
+                began = self.device.timeline.now()
                 move(self.memory, deadline)
+                self.device.timeline.add(stage, began, 0, (self.name, self.nbytes))
 
 
 _set_is_view, _set_storage, _set_form = setter(Buffer, "_is_view"), setter(Buffer, "_storage"), setter(Buffer, "form")

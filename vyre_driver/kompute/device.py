@@ -16,6 +16,7 @@ from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
 from vyre_driver.process.call_lock import refused
+from vyre_driver.telemetry._timeline import Timeline
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE, create_under_layer, layer_config, wanted_features
@@ -46,6 +47,7 @@ class KomputeDevice:
     backend_id = BACKEND_ID
     driver: Callable[[], Any] = staticmethod(lambda: None)
     """Returns the driver that opened it; None once that is gone."""
+    timeline = Timeline()  # of its driver, once there is one
     allocate: Callable[[int, int, Any], Any] | None = None
     """What gives the memory of a resident buffer, where that is not a ``TensorBuffer``."""
 

@@ -14,6 +14,8 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import LEAST_PINNED_WRITE, TensorBuffer, check_sizes, padded
 from vyre_driver.kompute.submission import record
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.telemetry._timeline import label_of
+from vyre_driver.telemetry.stages import Stage
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class BoundPipeline:
         "_algorithm",
         "_groups",
         "_handles",
+        "_label",
         "_pieces",
         "_source",
         "buffers",
@@ -83,6 +86,7 @@ class BoundPipeline:
         self._pieces = pieces
         self._groups = groups
         self._algorithm: Any = None
+        self._label = 0
         self.facts, self.pipeline_ns = _SHARED, 0
         if kept is None or device.layer is None:
             self._algorithm, self.facts, self._handles, self.pipeline_ns = self._make()
@@ -93,6 +97,15 @@ class BoundPipeline:
                 raise device.error_of(bound)
             self._handles = bound
         device.keep_holder(self)
+
+    @property
+    def label(self) -> int:
+        """What its dispatches are called in profiles: the kernel's name, and the bytes that it reads and writes."""
+        if not self._label:
+            bound = [part[2] for part in self._pieces.parts]
+            moved = sum(each * byte_len for each, byte_len in zip(self._source.traversals, bound, strict=False))
+            self._label = label_of(self._source.name, moved)
+        return self._label
 
     def _make(self) -> tuple[Any, _layer.PipelineFacts, _layer.Bound, int]:
         """Have kompute make an algorithm; returns it, its facts, what it binds, and the ns that it took."""
@@ -109,6 +122,7 @@ class BoundPipeline:
             KernelCompileFailed,
         )
         pipeline_ns = time.perf_counter_ns() - start
+        device.timeline.add(Stage.PIPELINE, start, 0, source.name)
         if not algorithm.is_init():
             raise KernelCompileFailed(
                 f"the Vulkan driver of {device.physical.name!r} made no pipeline of the shader",
@@ -156,6 +170,7 @@ class BoundPipeline:
                 copies,
                 not device.shares_memory,
                 (device.manager, self._algorithm, self._handles, *tensors),
+                label=self.label,
             )
         if isinstance(made, _layer.Failure):
             raise device.error_of(made)
@@ -294,8 +309,18 @@ class RecordedDispatch:
         else:
             results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         self._device.moved.add(self._bytes_up, self._bytes_down)
+        return results, self._stages(began, uploaded, dispatched)
+
+    def _stages(self, began: int, uploaded: int, dispatched: int) -> StageTimes:
+        """Return the times of a run that ends now, and add them to the timeline where one is kept."""
         ended = time.perf_counter_ns()
-        return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+        timeline = self._device.timeline
+        if timeline.is_on:
+            label = self.bound.label
+            timeline.add(Stage.UPLOAD, began, label, ended_ns=uploaded)
+            timeline.add(Stage.EXECUTE, uploaded, label, ended_ns=dispatched)
+            timeline.add(Stage.READ_BACK, dispatched, label, ended_ns=ended)
+        return StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 
     def _finish(self, deadline: Deadline) -> None:
         """Wait for what a time-out or an interrupt has left to the device, which may still use the buffers."""
@@ -339,7 +364,7 @@ class RecordedDispatch:
             else:
                 buffer.read_range(0, buffer.byte_len, deadline, found.reshape(-1).view(np.uint8))
         self._move(moves, deadline)
-        return results, StageTimes(uploaded - began, dispatched - uploaded, time.perf_counter_ns() - dispatched)
+        return results, self._stages(began, uploaded, dispatched)
 
     def _move(self, moves: Sequence[Move], deadline: Deadline) -> None:
         if moves:

@@ -6,12 +6,14 @@ inside the submission.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError, UnsupportedFeature
 from vyre_driver.kompute.deadline import NS_PER_S, Deadline
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.telemetry._timeline import label_of, label_of_number
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 Outcome = tuple[BaseException | None]
 """How work ended: with what it failed, or None."""
 SUCCESS: Final[Outcome] = (None,)
+_NAMED = 4  # kernels of a batch
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -41,6 +44,7 @@ class NoDispatch:
 
     facts: PipelineFacts | None = None
     pipeline_ns = 0
+    label = 0
 
     def __init__(self, device: KomputeDevice) -> None:
         """Remember the device."""
@@ -331,6 +335,15 @@ def record_for_c(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ..
     taken = _layer.Taken(device.layer, device.in_use, dispatch, pipeline)
     device.keep_holder(taken)
     return taken
+
+
+def batch_label(dispatches: Sequence[BoundKernel]) -> int:
+    """Return what a submission of several is called in profiles: their names, and the bytes that they read and write."""
+    labels = [label_of_number(one.pipeline.label) for one in dispatches]
+    counts = Counter(name for name, _ in labels if name)
+    names = [name if times == 1 else f"{name} x{times}" for name, times in counts.items()]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return label_of(", ".join(names[:_NAMED] + more), sum(moved for _, moved in labels))
 
 
 def record_in_order(dispatches: Sequence[BoundKernel], pushed: Sequence[tuple[int, ...]], *, timed: bool = False) -> Submission:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.submission import record_in_order
+from vyre_driver.kompute.submission import batch_label, record_in_order
+from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ class TimedDispatches:
     def __init__(self, dispatches: Sequence[BoundKernel], repeats: int = 1) -> None:
         """Record them; raises as ``Submission``."""
         self._device = dispatches[0].pipeline.device
+        self._label = batch_label(dispatches)
         repeated = tuple(dispatches) * repeats
         self._submission = record_in_order(repeated, [one.push_words for one in repeated], timed=True)
 
@@ -47,6 +49,7 @@ class TimedDispatches:
         submitted = time.perf_counter_ns()
         self._submission.wait(generation, timeout)
         ended = time.perf_counter_ns()
+        self._device.timeline.add(Stage.EXECUTE, began, self._label, ended_ns=ended)
         ticks = self._submission.ticks()
         device_ns = None if ticks is None else elapsed_ns(*ticks, self._device.physical)
         return DispatchTimes(submitted - began, ended - submitted, device_ns)

@@ -46,7 +46,8 @@ class KernelSource:
 
     ``digest`` is that of the code as the caller gave it, ``features`` are those that the key names. ``target`` is what SPIR-V
     is emitted for, None of a finished module. Of ``push_constant_bytes`` the last ``count_bytes`` are those of the counts that
-    the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss.
+    the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss. ``title`` is a
+    program's name in profiles, empty where it has none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class KernelSource:
     config: DispatchConfig | None = None
     target: LoweringTarget | None = None
     count_bytes: int = 0
+    title: str = ""
 
     @property
     def named_push_bytes(self) -> int:
@@ -81,7 +83,8 @@ class KernelSource:
 class PipelineSource:
     """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob.
 
-    ``subgroup_size`` are the invocations that each of its subgroups must have, 0 where that is left to the device.
+    ``subgroup_size`` are the invocations that each of its subgroups must have, 0 where that is left to the device. ``name`` is
+    for profiles, and so are ``traversals``: of each binding 1 where it is read or written, 2 where it is both.
     """
 
     code: bytes
@@ -89,3 +92,5 @@ class PipelineSource:
     push_constant_bytes: int
     native: bytes = b""
     subgroup_size: int = 0
+    name: str = ""
+    traversals: tuple[int, ...] = ()

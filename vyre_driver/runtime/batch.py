@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.submission import record_in_order
+from vyre_driver.kompute.submission import batch_label, record_in_order
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.observed import ObservedBatch
 from vyre_driver.runtime.recordings import Recordings
+from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,6 +39,7 @@ class Batch:
         self._observed: ObservedBatch | None = None
         self._bound: list[BoundKernel] = []
         self._recordings: Recordings | None = None
+        self._named = 0  # what profiles call its submissions, where it is recorded
 
     __reduce_ex__ = refuse_copies
 
@@ -68,7 +70,11 @@ class Batch:
         observed = self._watched()
         began = time.perf_counter_ns()
         try:
-            self._recorded().first.run(timeout)
+            recorded = self._recorded()
+            recording = observed.timeline.now()
+            recorded.first.run(timeout)
+            if recording:
+                observed.timeline.add(Stage.EXECUTE, recording, self._named)
         except Exception as error:
             observed.failed(error, time.perf_counter_ns() - began)
             raise
@@ -77,12 +83,16 @@ class Batch:
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Submit all and return at once, also while earlier submissions are under way; as ``BoundKernel.submit``."""
         observed = self._watched()
+        submitting = observed.timeline.now()
         try:
             submission, generation = self._recorded().submit(block)
-            return DispatchFuture(submission, generation, observed)
+            future = DispatchFuture(submission, generation, observed)
         except Exception as error:
             observed.failed(error)
             raise
+        if submitting:
+            observed.timeline.add(Stage.SUBMIT, submitting, self._named)
+        return future
 
     def __enter__(self) -> Batch:
         """Return the batch itself."""
@@ -108,6 +118,7 @@ class Batch:
             devices = {id(bound.pipeline.device) for bound in self._bound}
             if len(devices) > 1:
                 raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
+            self._named = batch_label(self._bound)
             recordings = self._recordings = Recordings(partial(record_in_order, tuple(self._bound)), pushed, "this batch")
         elif recordings.values != pushed:
             recordings = self._recordings = recordings.renewed(pushed)

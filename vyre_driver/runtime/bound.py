@@ -17,6 +17,7 @@ from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime._runs import ToldRuns
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
+from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,12 +157,17 @@ class BoundKernel(ToldRuns):
             If it cannot be handed over.
         """
         observed = self._observed
+        timeline = observed.timeline
+        submitting = timeline.now()
         try:
             submission, generation = self._recordings.submit(block)
-            return DispatchFuture(submission, generation, observed)
+            future = DispatchFuture(submission, generation, observed)
         except Exception as error:
             observed.failed(error)
             raise
+        if submitting:
+            timeline.add(Stage.SUBMIT, submitting, self.pipeline.label)
+        return future
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,17 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
     config: DispatchConfig | None,
     began: int,
     tune: Callable[..., object],
+    title: str = "",
 ) -> Kernel:
-    """Return the kernel of a program, as ``kernel_of_module``; ``tune`` is called first where calls are tuned on first use."""
+    """Return the kernel of a program, as ``kernel_of_module``; ``tune`` is called first where calls are tuned on first use.
+
+    ``title`` is its name in profiles.
+    """
     from vyre_driver.lowering.program import prepare_for  # late: most need no programs
 
     device = context.device
     prepared = prepare_for(device, program, constants, config)
-    declared = prepared.kernel_source(device.physical.limits, config)
+    declared = replace(prepared.kernel_source(device.physical.limits, config), title=title)
     tuned = None
     if not tuning.is_idle and (config is None or config.workgroup_override is None):
         if tuning.tunes_on_first_use:
@@ -86,6 +91,7 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
     from vyre_driver.runtime.tuned_program import TunedProgram
 
     source = prepare_for(device, program, constants, tuned).kernel_source(device.physical.limits, tuned)
+    source = replace(source, title=title)
     as_declared = partial(_compiled, context, program, declared)
     return TunedProgram(context, _compiled(context, program, source, began), declared.workgroup, as_declared)
 

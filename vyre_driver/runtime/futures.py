@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vyre_driver.errors import DispatchTimeout
 from vyre_driver.kompute.poller import Followed
 from vyre_driver.process._lock import Condition
+from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -145,7 +146,10 @@ class DispatchFuture(Future[None]):
         try:
             outcome = self._outcome
             if outcome is None:
+                waiting = self._observed.timeline.now()
                 outcome = self._note(self._submission.ending(self._generation, timeout))
+                if waiting:
+                    self._observed.timeline.add(Stage.WAIT, waiting, 0, self._observed.what)
             elif timeout is not None:
                 self._submission.check_timeout(timeout)
         except DispatchTimeout as error:  # nothing has failed: it may be asked again

@@ -47,6 +47,7 @@ class KernelPipelines:
         self.key_hex = compiled.trace.key
         self.key = compiled.key
         self.observed = Observed(context.events, self.key_hex, compiled.source.name)
+        context.events.timeline.name(self.key_hex, compiled.pipeline.name)
         self._trace = compiled.trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._pipeline_source = compiled.pipeline

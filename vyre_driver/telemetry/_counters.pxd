@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from vyre_driver.telemetry._timeline cimport Timeline
+
 cdef enum:
     KEPT = 256
     MOST_KINDS = 16
@@ -34,6 +36,7 @@ cdef class Counters:
     cdef int64_t _looked_ns  # when, by the clock that only goes on, and how far the system's was ahead of that
     cdef int64_t _ahead_ns
     cdef public object hear
+    cdef public Timeline timeline
 
 
 cdef class KernelCounts:

@@ -1,11 +1,14 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
+from vyre_driver.telemetry._timeline import Timeline
+
 Parts: TypeAlias = tuple[int, int, int | None, Any, int, Any]
 
 @final
 class Counters:
     hear: Callable[[Parts], None] | None
+    timeline: Timeline | None
     def __init__(self, kinds: int) -> None: ...
     def add(self, kind: int, duration_ns: int | None, subject: object, count: int, detail: object) -> None: ...
     def counts(self) -> list[int]: ...

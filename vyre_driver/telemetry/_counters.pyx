@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True
-"""Count, sum and keep events, cheaply enough for every dispatch. Imports nothing of ours.
+"""Count, sum and keep events, cheaply enough for every dispatch.
 
 There is no lock. Every method holds the GIL from its first change to its last, and what it does in between neither runs Python
 code nor makes an object for which garbage would be collected, so threads see each event whole. A free-threaded interpreter
@@ -45,7 +45,7 @@ cdef class Counters:
     """Counts, sums and histograms by kind, and the last 256 events. Kinds are numbers from 0 on.
 
     What an event is of is any object. ``hear``, where it is not None, is called after each event with its parts, as ``recent``
-    returns them.
+    returns them. ``timeline``, where it is not None and on, gets each with its times.
     """
 
     def __cinit__(self, int kinds):
@@ -146,6 +146,8 @@ cdef int keep(
     tally._next = (at + 1) % KEPT
     if tally._filled < KEPT:
         tally._filled += 1
+    if tally.timeline is not None and tally.timeline.is_on:
+        tally.timeline.note(kind, 0, (subject, detail), count, now_ns - duration_ns, now_ns)
     if tally.hear is not None:
         tally.hear(parts_of(entry, subject, detail))
     return 0

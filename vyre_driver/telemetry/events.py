@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.telemetry._counters import Counters, Dispatches, KernelCounts
+from vyre_driver.telemetry._timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,6 +104,8 @@ class Events:
     def __init__(self, listeners: Iterable[AnyListener] = ()) -> None:
         """Start with nothing."""
         self._tally = Counters(len(_KINDS))
+        self.timeline = self._tally.timeline = Timeline()
+        """What is kept for a profile: nothing while there is none."""
         self._listeners: tuple[AnyListener, ...] = ()
         self._lock = threading.RLock()  # of the listeners, which a finalizer may take off; the tally needs none
         self.listeners_dropped = 0

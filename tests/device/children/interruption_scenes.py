@@ -137,6 +137,27 @@ def read(world: World) -> Iterator[Stage]:
     yield Stage(world.driver, act, nothing)
 
 
+def profiled(world: World) -> Iterator[Stage]:
+    """A profile that an interrupt ends anywhere keeps nothing going: the next one sees what the first would have seen."""
+    kernel = world.driver.compile(world.module)
+    bound = kernel.bind(world.driver.buffer(X), push_constants=PUSH)
+    call(kernel)
+
+    def act() -> None:
+        with world.driver.profile() as profile:
+            call(kernel)
+            bound.run()
+            bound.submit().result()
+        trace = profile.trace
+        seen = [one["name"] for one in trace["traceEvents"] if one.get("cat") == "device dispatch"]
+        check(len(seen) == 3, f"the device did {seen}")
+
+    def after() -> None:
+        check(not world.driver.events.timeline.is_on, "events are kept that nobody asks for")
+
+    yield Stage(world.driver, act, after)
+
+
 def bound(world: World) -> Iterator[Stage]:
     kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
 
@@ -332,6 +353,7 @@ INTERRUPTED = {
         dropped,
         closed,
         pooled,
+        profiled,
         streamed,
         *FILE_SCENES,
     )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
+    from vyre_driver.ir.program import Program
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.choices import Choices
@@ -43,6 +44,20 @@ if TYPE_CHECKING:
 
 _ALWAYS_PUSHED = 128  # bytes, on every device of Vulkan
 _MOST_LAUNCHES = 256  # of one kernel on one driver
+
+
+class NamedProgram:
+    """A program with the name that profiles show."""
+
+    __slots__ = ("__name__", "_program")
+
+    def __init__(self, name: str, program: Program) -> None:
+        """Take both."""
+        self.__name__, self._program = name, program
+
+    def __vyre_program__(self) -> Program:
+        """Return the program."""
+        return self._program
 
 
 class Launcher:
@@ -264,7 +279,8 @@ class Launcher:
                 check_workgroup(self.definition.name, translated.program.workgroup_size, limits)
                 check_shared(translated, limits.max_compute_shared_memory_size)
                 try:
-                    compiled = driver.compile(translated.program, config=self.definition.config(translated))
+                    named = NamedProgram(self.definition.name, translated.program)
+                    compiled = driver.compile(named, config=self.definition.config(translated))
                 except LimitExceeded as error:
                     raise self._over_limit(translated, error) from error
                 found = kept[id(translated)] = translated, compiled

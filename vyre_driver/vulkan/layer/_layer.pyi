@@ -87,6 +87,28 @@ class Clock:
 
 def take_clock(device: LayerDevice) -> Clock | None: ...
 
+class Interval(NamedTuple):
+    first: int
+    last: int
+    submit_ns: int
+    submitted_ns: int
+    thread: int
+    label: int
+    queue: int
+
+class Moment(NamedTuple):
+    ticks: int
+    host_ns: int
+    deviation_ns: int
+
+class KeptIntervals: ...
+
+def keep_intervals(device: LayerDevice, most: int) -> KeptIntervals | None: ...
+def intervals(device: LayerDevice) -> list[Interval]: ...
+def missing_intervals(device: LayerDevice) -> tuple[int, int, int]: ...
+def read_moment(device: LayerDevice) -> Moment | None: ...
+def last_moment(device: LayerDevice) -> Moment | None: ...
+
 class Work:
     def __init__(self, device: LayerDevice, evaluate: Callable[[], Any], keep: object) -> None: ...
     @property
@@ -126,6 +148,7 @@ def record_dispatch(
     device_only: bool,
     keep: object,
     beside: Iterable[Region] = (),
+    label: int = 0,
 ) -> Dispatch | Failure: ...
 
 class Runnable: ...

@@ -378,6 +378,7 @@ cdef class LayerDevice:
 include "memory_count.pxi"
 include "work.pxi"
 include "clocks.pxi"
+include "intervals.pxi"
 include "transfer.pxi"
 include "runs.pxi"
 include "taken.pxi"

@@ -101,6 +101,10 @@ STATISTICS_FEATURE = "pipelineExecutableInfo"
 """Lets the driver tell of compiled code; the layer captures that of each pipeline where it is on."""
 MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
 """How host and device, and Vulkan and CUDA, see the same memory: switched on where the device has them."""
+CLOCK_EXTENSIONS = ("VK_EXT_calibrated_timestamps", "VK_KHR_calibrated_timestamps")
+"""How the device's clock and the host's are read at once: one of them, the first that the device has."""
+CLOCK_FEATURES = ("hostQueryReset",)
+"""Lets the host reset the queries of timestamps, which costs the device a wait where it does so itself."""
 _FIRST_LOADER_WITH_ADD_PATH = pack_version(1, 3, 207)
 _DIRECTORY = Path(_layer.__file__).parent
 
@@ -116,16 +120,18 @@ def wanted_features(device: PhysicalDevice, names: tuple[str, ...] | None = None
 
 def _wanted_extensions(device: PhysicalDevice, features: tuple[str, ...]) -> set[str]:
     of_features = {_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}
-    return of_features | device.extensions.intersection(MEMORY_EXTENSIONS)
+    clocks = [name for name in CLOCK_EXTENSIONS if name in device.extensions][:1]
+    return of_features | device.extensions.intersection(MEMORY_EXTENSIONS) | set(clocks)
 
 
 def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple[str, ...]) -> _layer.LayerConfig:
     """Return the configuration of the layer for a device."""
+    clocks = wanted_features(device, CLOCK_FEATURES) if "features" in hooks else ()
     return _layer.LayerConfig(
         hooks=hooks,
         api_version=min(without_patch(min(device.loader_version, device.api_version)), API_1_3),
         device_uuid=device.device_uuid,
-        features=features,
+        features=(*features, *clocks),
         extensions=sorted(_wanted_extensions(device, features)),
         poll_ns=CPU_POLL_NS if device.device_type is DeviceType.CPU else GPU_POLL_NS,
         memory_cache_bytes=MEMORY_CACHE_BYTES,

@@ -2,6 +2,7 @@
 
    Source: the Vulkan loader's layer interface, version 2 (vk_layer.h). */
 #include "host_memory.h"
+#include "intervals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@ static void free_device(vyre_device *device) {
   pthread_mutex_destroy(&device->pipeline_lock);
   pthread_mutex_destroy(&device->command_lock);
   pthread_mutex_destroy(&device->transfer_lock);
+  vyre_intervals_free(device);
   free(device);
 }
 
@@ -258,6 +260,7 @@ static void describe_device(vyre_device *made, const vyre_instance *instance, Vk
   made->api_version = properties.apiVersion;
   read_uuid(instance, physical, made->device_uuid);
   vyre_describe_import(made, instance, physical);
+  vyre_describe_clocks(made, instance, physical);
 }
 
 static VkResult call_create_device(
@@ -282,6 +285,7 @@ static VkResult call_create_device(
   VkDeviceQueueCreateInfo queues;
   changed.pQueueCreateInfos = vyre_ask_for_copy_queues(device, instance, physical, info, &queues);
   device->captures_statistics = device->config.features & supported & UINT64_C(1) << vyre_feature_index("pipelineExecutableInfo");
+  device->resets_queries = device->config.features & supported & UINT64_C(1) << vyre_feature_index("hostQueryReset");
   VkResult result = create(physical, &changed, allocator, out);
   free(chain);
   return result;
@@ -335,6 +339,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
     vyre_sync_close(device);
     vyre_command_close(device);
     vyre_clocks_close(device);
+    vyre_intervals_close(device);
     vyre_transfer_close(device);
     vyre_pipeline_close(device);
     vyre_imports_close(device);

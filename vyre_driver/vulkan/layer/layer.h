@@ -133,15 +133,16 @@ typedef struct vyre_thread {
 
 typedef struct vyre_device_calls {
 #define VYRE_DEVICE_CALLS(X) \
-  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) \
-  X(WaitForFences) \
+  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) \
+  X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) \
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(GetMemoryHostPointerPropertiesEXT) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(AllocateDescriptorSets) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) \
   X(GetPipelineExecutablePropertiesKHR) X(GetPipelineExecutableStatisticsKHR) X(CmdFillBuffer) X(CmdPipelineBarrier) \
-  X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CmdResetQueryPool) X(CmdWriteTimestamp)
+  X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CmdResetQueryPool) X(CmdWriteTimestamp) \
+  X(ResetQueryPool) X(GetCalibratedTimestampsEXT)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
 #undef X
@@ -186,6 +187,7 @@ struct vyre_device {
   vyre_device_calls vk;
   uint8_t device_uuid[16];
   uint32_t api_version;
+  bool resets_queries, has_moments; /* hostQueryReset is on; both clocks can be read at once: intervals.h */
   bool captures_statistics; /* each pipeline, so that the driver tells of its code: pipelineExecutableInfo is on */
   atomic_ullong counters[VYRE_COUNTER_COUNT];
 
@@ -231,6 +233,9 @@ struct vyre_device {
   VkQueryPool clock_pool;                /* made with the first clock */
   uint32_t idle_clocks[VYRE_CLOCKS];     /* numbers, from 1 on, of those that were made and are not taken */
   uint32_t idle_clock_count, made_clocks;
+  vyre_handle_map labels;                /* VkCommandBuffer of ours -> vyre_label */
+  struct vyre_intervals *intervals;      /* NULL before anybody asked for them; under queue_lock */
+  atomic_bool is_timed;                  /* what is submitted */
 
   PFN_vkSetDeviceLoaderData set_loader_data; /* makes what the layer allocates itself a dispatchable object of the loader's */
   pthread_mutex_t transfer_lock;
@@ -270,7 +275,6 @@ void vyre_loader_knows(void);
 /* refusal.c: a handle for kompute in place of a device that was refused; else returns the refusal. Owns the device then. */
 VkResult vyre_stand_in(vyre_device *device, VkResult refusal, VkDevice *out);
 PFN_vkVoidFunction vyre_stand_in_proc(const char *name);
-
 /* layer.c: what the other parts call */
 bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_leave must follow */
 void vyre_leave(vyre_device *device);
@@ -330,7 +334,7 @@ VkResult vyre_wait_submitted(vyre_device *device, VkFence fence, uint64_t slice_
 /* sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);
 
-/* gil.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
+/* gil.c: a long call, which must not need the GIL, goes between the two; without Python, or its GIL, they do nothing. */
 void *vyre_let_gil_go(void);
 void vyre_take_gil_back(void *state);
 

@@ -1,4 +1,5 @@
 /* What a mover hands to the device, by one thread: commands of steps to kompute's queue, copies to the one for copies. */
+#include "intervals.h"
 #include "mover_state.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static VkResult poll(vyre_device *device, VkFence *fence) {
 
 static VkResult submit_regions(vyre_mover *m, const vyre_region *regions, uint32_t count, vyre_turn *t) {
   vyre_device *device = m->device;
-  const vyre_dispatch copies = {.beside = regions, .beside_count = count};
+  const vyre_dispatch copies = {.beside = regions, .beside_count = count, .label = VYRE_LABEL_COPY};
   VkResult result = vyre_record_dispatch(device, &copies, false, &t->commands);
   if (result == VK_SUCCESS && vyre_enter(device)) {
     result = t->of->is_beside ? vyre_submit_copies(device, m->submitted, t->commands, &t->fence)

@@ -41,6 +41,7 @@ typedef struct vyre_dispatch {
   vyre_copies copies;
   const vyre_region *beside;
   uint32_t beside_count;
+  uint32_t label; /* of its intervals; 0: none */
 } vyre_dispatch;
 
 #endif

@@ -4,6 +4,7 @@
    and holds the GIL: ours polls for a bounded time first, and when the thread asks for it the wait is answered at once and its
    fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
 #include "fence_pool.h"
+#include "intervals.h"
 
 static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uintptr_t clear) {
   uintptr_t bits = 0;
@@ -91,7 +92,9 @@ static VkResult submit(vyre_device *device, VkQueue queue, uint32_t count, const
   VkResult result = vyre_injected(VYRE_CALL_SUBMIT);
   if (result != VK_SUCCESS) return result;
   pthread_mutex_lock(&device->queue_lock);
-  result = device->vk.QueueSubmit(queue, count, infos, fence);
+  bool is_timed = atomic_load_explicit(&device->is_timed, memory_order_relaxed);
+  result = is_timed ? vyre_submit_timed(device, queue, count, infos, fence)
+                    : device->vk.QueueSubmit(queue, count, infos, fence);
   pthread_mutex_unlock(&device->queue_lock);
   return result;
 }

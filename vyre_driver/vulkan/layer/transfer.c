@@ -5,7 +5,7 @@
 
    A command buffer that the layer allocates has not passed through the loader, which keeps a pointer to its dispatch table in each:
    its callback puts it there (loader and layer interface, "Creating New Dispatchable Objects"). */
-#include "layer.h"
+#include "intervals.h"
 
 /* Of a copy beside others. An H200 moves 70 GB/s, both ways together, in turns of 256 and 512 KiB, and 63 of 1 MiB, 53 of 8 MiB,
    23 of 128 KiB. */
@@ -59,8 +59,14 @@ static void put_back(vyre_device *device, VkCommandBuffer commands) {
   if (device->idle_transfer_count < VYRE_IDLE_TRANSFERS) {
     device->idle_transfers[device->idle_transfer_count++] = commands;
   } else {
+    vyre_label(device, commands, 0);
     device->vk.FreeCommandBuffers(device->handle, device->transfer_pool, 1, &commands);
   }
+}
+
+static uint32_t label_of(const vyre_dispatch *dispatch, const vyre_region *regions, uint32_t count) {
+  if (dispatch) return dispatch->label;
+  return count == 0 ? 0 : regions->from ? VYRE_LABEL_COPY : VYRE_LABEL_FILL;
 }
 
 /* Under transfer_lock. */
@@ -163,6 +169,7 @@ static VkResult record(
       result = device->vk.EndCommandBuffer(commands);
     }
     if (result == VK_SUCCESS) {
+      vyre_label(device, commands, label_of(dispatch, regions, count));
       *out = commands;
     } else {
       put_back(device, commands);

@@ -31,6 +31,7 @@ cdef extern from "layer.h" nogil:
         vyre_copies copies
         const vyre_region* beside
         uint32_t beside_count
+        uint32_t label
     VkResult vyre_record_dispatch(
         vyre_device* device, const vyre_dispatch* dispatch, c_bool device_only, VkCommandBuffer* commands)
     VkResult vyre_submit_commands(vyre_device* device, VkCommandBuffer commands, VkFence* out)
@@ -191,14 +192,14 @@ cdef class Dispatch(Recorded):
 
 def record_dispatch(
     LayerDevice device not None, Bound bound, tuple groups not None, bytes push not None, copies, bint device_only, keep,
-    beside=()
+    beside=(), uint32_t label=0
 ):
     """Record a dispatch of ``groups`` workgroups of what an algorithm of kompute's binds; of nothing where ``bound`` is None.
 
     Returns a Dispatch, or the Failure. ``push`` are the bytes of all its push constants; ``copies`` are the
     regions, as a Transfer's, that are copied before it and those that are copied after it, or None; ValueError if they do not
     fit. Those of ``beside`` are copied while it runs, in turns, so that they and the dispatch must touch nothing that another
-    of them writes. ``keep`` holds what it uses, and the Manager.
+    of them writes. ``keep`` holds what it uses, and the Manager. ``label`` names it among ``intervals``.
     """
     cdef Dispatch made = Dispatch()
     cdef Regions before = Regions(() if copies is None else copies[0])
@@ -218,6 +219,7 @@ def record_dispatch(
     what.copies.before, what.copies.before_count = before.items, before.count
     what.copies.after, what.copies.after_count = after.items, after.count
     what.beside, what.beside_count = others.items, others.count
+    what.label = label
     made.owner, made.keep = device, keep
     result = vyre_record_dispatch(device.device, &what, device_only, &made.commands)
     thread.failure = outer  # the result tells

@@ -1,0 +1,21 @@
+"""Whoever profiles whole programs gets to know of the drivers that are opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver import settings
+from vyre_driver.runtime.context import OPENED
+
+if TYPE_CHECKING:
+    from vyre_driver.driver import Driver
+
+
+def tell_opened(driver: Driver) -> None:
+    """Tell of a driver that has just been opened; raises InvalidSetting if VYRE_TRACE names what cannot be written."""
+    if settings.text(settings.TRACE):
+        from vyre_driver.profiling.program import trace_until_exit  # late: most are not traced
+
+        trace_until_exit()
+    for tell in OPENED:
+        tell(driver)

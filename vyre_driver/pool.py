@@ -168,11 +168,11 @@ class DriverPool:
         numbered = ((str(number), lane.driver.metrics()) for number, (lane, *_) in enumerate(lanes))
         return (merged("process", numbered) if is_isolated else "") + str(text)
 
-    def profile(self, *, events: int | None = None) -> Profile:
+    def profile(self, *, events: int | None = None, device_clock: bool = True) -> Profile:
         """Return a profile of all drivers that are in use now, as ``Driver.profile``."""
         from vyre_driver.profiling.profile import Profile  # late: most profile nothing
 
-        return Profile(self.drivers, events)
+        return Profile(self.drivers, events, device_clock=device_clock)
 
     def add_listener(self, listener: AnyListener) -> None:
         """Send every event of all devices from now on to a listener; it is called on their threads."""

@@ -165,6 +165,16 @@ def test_without_the_layer_the_host_times_the_device_and_the_trace_says_so(
     assert found["otherData"]["drivers"][0]["clock"] == "the host's clock, from submission to end"
 
 
+def test_the_devices_clock_may_be_left_out(layered: Driver) -> None:
+    bound = step(layered).bind(layered.buffer(X), push_constants=PUSH)
+    with layered.profile(device_clock=False) as profile:
+        bound.run()
+        bound.submit().result()
+    found = profile.trace
+    assert (faults(found), on_device(found)) == ([], ["step", "step"])
+    assert found["otherData"]["drivers"][0]["clock"] == "the host's clock, from submission to end"
+
+
 def test_a_device_that_cannot_read_both_clocks_is_placed_by_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "features")
     with Driver() as driver:

@@ -171,9 +171,9 @@ class Work:
             "key": kernel.trace.key,
         }
 
-    def start_profile(self, most: int) -> None:
+    def start_profile(self, most: int, device_clock: bool) -> None:  # noqa: FBT001 -- as it came over the pipe
         """Begin to record what the driver does."""
-        self._recorder = Recorder(self._driver, most)
+        self._recorder = Recorder(self._driver, most, device_clock=device_clock)
         self._recorder.start()
 
     def end_profile(self) -> list[Recording]:

@@ -36,7 +36,7 @@ class Profile:
     Profiles of one driver may overlap: each has its own block. It holds its drivers.
     """
 
-    def __init__(self, drivers: Iterable[Driver], events: int | None = None) -> None:
+    def __init__(self, drivers: Iterable[Driver], events: int | None = None, *, device_clock: bool = True) -> None:
         """Record nothing yet."""
         most = MOST_EVENTS if events is None else events
         if not is_whole(most) or not 0 < most <= _MOST:
@@ -46,7 +46,7 @@ class Profile:
             )
         self._most = int(most)
         self._pid = os.getpid()
-        self._recorders = [Recorder(driver, self._most) for driver in drivers]
+        self._recorders = [Recorder(driver, self._most, device_clock=device_clock) for driver in drivers]
         self._state = "not begun"
 
     def start(self) -> None:

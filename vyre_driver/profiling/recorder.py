@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 class Recorder:
     """One driver, recorded from ``start`` to ``stop``; it is not closed or forgotten before that."""
 
-    def __init__(self, driver: Driver, most: int) -> None:
-        """Record nothing yet; ``most`` events of the host and spans of the device are kept."""
+    def __init__(self, driver: Driver, most: int, *, device_clock: bool = True) -> None:
+        """Record nothing yet; ``most`` events of the host and spans of the device are kept, these by the ``device_clock``."""
         self.driver = driver
         device: Any = driver.context.device
         self.device: KomputeDevice | None = device if hasattr(type(device), "is_timed") else None
         """The device, where it is open in this process: that of an isolated driver is not."""
-        self._most = most
+        self._most, self._has_device_clock = most, device_clock
         self._pid = os.getpid()
         self._moments: list[Moment] = []
         self._trips: list[tuple[int, int]] = []
@@ -47,8 +47,8 @@ class Recorder:
         try:
             if device is None:
                 self._child = self.driver.child()  # type: ignore[attr-defined] # which isolated drivers have
-                self._child.ask("a profile", "start_profile", self._most)
-            elif device.layer is not None and device.is_timed:
+                self._child.ask("a profile", "start_profile", self._most, self._has_device_clock)
+            elif device.layer is not None and device.is_timed and self._has_device_clock:
                 self._keeping_intervals = _layer.keep_intervals(device.layer, self._most)
                 self._look_at_clocks(device)
             self._began_ns, self._unix_ns = time.monotonic_ns(), time.time_ns()

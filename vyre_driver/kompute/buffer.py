@@ -205,8 +205,8 @@ class Buffer(ArrayFacts, NoArithmetic):
             deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
             target.write(self.read(deadline), deadline)
             return
-        how = self.memory, self.offset, target.offset, self.nbytes
-        target._move(timeout, lambda memory, deadline: memory.copy_range(*how, deadline), Stage.COPY_BUFFER)
+        how = self.offset, target.offset, self.nbytes
+        target._move(timeout, lambda memory, end: memory.copy_range(self.memory, *how, end), Stage.COPY_BUFFER)
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether both have bytes of memory in common."""

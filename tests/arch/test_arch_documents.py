@@ -86,6 +86,7 @@ SHORTER = {"tune": "--seconds 1 --allow-software", "demo": "--npy result.npy", "
 
 
 @pytest.mark.device
+@pytest.mark.thorough
 def test_the_commands_of_the_quick_start_run_one_after_the_other(root: Path, tmp_path: Path, run_program: RunChild) -> None:
     block = (root / "README.md").read_text("utf-8").partition("-->\n\n")[2].partition("\n\n")[0]
     (tmp_path / "README.md").symlink_to(root / "README.md")

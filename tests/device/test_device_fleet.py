@@ -246,7 +246,8 @@ def test_work_that_has_lost_two_devices_is_not_given_a_third(pool: FleetPool, tm
     assert runs.read_text() == "xx"
 
 
-@pytest.mark.parametrize("losses", [2, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("losses", [2, 3])
 def test_an_input_that_kills_every_process_is_quarantined_and_named(fleet: LocalFleet, tmp_path: Path, losses: int) -> None:
     pool = FleetPool(fleet.client, losses=losses)
     runs = tmp_path / "runs"

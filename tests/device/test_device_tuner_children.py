@@ -52,6 +52,7 @@ def test_a_candidate_that_hangs_is_killed_and_the_others_are_timed(layered: Driv
     assert children_of_this_process() == []
 
 
+@pytest.mark.thorough
 def test_a_candidate_that_is_never_ready_is_killed_and_the_others_are_timed(layered: Driver) -> None:
     definition = TurningKernel((800, 1, BEST), ((1, "sleeps"),), home=os.getpid())
     result = tuned(layered, definition, isolate=True, budget=replace(SHORT, make_timeout=5.0))

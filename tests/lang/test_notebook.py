@@ -41,7 +41,7 @@ def _shown(notebook: Any) -> list[tuple[str, list[str]]]:  # noqa: ANN401 -- nbf
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("name", [NOTEBOOKS[0], *(pytest.param(one, marks=pytest.mark.thorough) for one in NOTEBOOKS[1:])])
 def test_a_notebook_gives_what_it_shows(name: str) -> None:
     kept = nbformat.read(FOLDER / name, 4)
     found = _shown(_run(nbformat.read(FOLDER / name, 4)))

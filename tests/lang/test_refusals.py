@@ -54,6 +54,7 @@ def test_statements_that_the_limits_of_a_loop_hide_are_counted_too() -> None:
     assert refused.problem == "there are 14002 statements in the program, over the limit of 8192"
 
 
+@pytest.mark.thorough
 def test_functions_that_call_the_next_one_twice_are_bounded() -> None:
     functions = "".join(f"def f{k}(x):\n    return f{k + 1}(x) + f{k + 1}(x)\n\n" for k in range(20))
     begun = time.process_time()

@@ -89,6 +89,7 @@ def test_the_mistakes_are_marked() -> None:
     assert {name for name, _ in expected(1)} == {"typed_wrong.py"}
 
 
+@pytest.mark.thorough  # pyright finds them in a fifth of the time
 def test_mypy_finds_the_mistakes_and_nothing_else(run_python: RunChild, tmp_path: Path) -> None:
     needs("mypy")
     if (ROOT / ".mypy_cache").is_dir():

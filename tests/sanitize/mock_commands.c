@@ -158,6 +158,21 @@ static void reset_queries(VkCommandBuffer buffer, VkQueryPool pool, uint32_t fir
   for (uint32_t i = first; i < first + count; i++) queries->states[i] = QUERY_RESET;
 }
 
+static void reset_by_host(VkDevice d, VkQueryPool pool, uint32_t first, uint32_t count) {
+  (void)d;
+  reset_queries(VK_NULL_HANDLE, pool, first, count);
+}
+
+/* Both clocks are at the number of the reading. */
+static VkResult read_clocks(VkDevice d, uint32_t count, const VkCalibratedTimestampInfoEXT *infos, uint64_t *out, uint64_t *deviation) {
+  static _Atomic uint64_t readings;
+  uint64_t now = ++readings;
+  (void)d, (void)infos;
+  for (uint32_t i = 0; i < count; i++) out[i] = now;
+  *deviation = 1;
+  return VK_SUCCESS;
+}
+
 static void write_timestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits stage, VkQueryPool pool, uint32_t query) {
   mock_queries *queries = (mock_queries *)pool;
   (void)buffer, (void)stage;
@@ -208,5 +223,7 @@ PFN_vkVoidFunction mock_command_proc(const char *name) {
   NAMED(GetQueryPoolResults, query_results)
   NAMED(CmdResetQueryPool, reset_queries)
   NAMED(CmdWriteTimestamp, write_timestamp)
+  NAMED(ResetQueryPool, reset_by_host)
+  NAMED(GetCalibratedTimestampsEXT, read_clocks)
   return NULL;
 }

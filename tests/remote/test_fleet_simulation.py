@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from vyre_driver.cache.flight import MachineLock
+from vyre_driver.remote.tier import TURN
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -95,6 +97,17 @@ def test_the_processes_of_a_machine_ask_for_a_warm_up_one_after_the_other(simula
         clock.start(partial(machine.process, Counted(server, host, asking), Process.warm))
     clock.run()
     assert (machine.compiled, asking) == (PIPELINES, [0, 1])
+
+
+def test_a_neighbour_that_stands_still_in_its_turn_is_waited_for_once(simulated: Simulated) -> None:
+    clock = Simulation()
+    server, machine = Server(clock, RATES), Machine(simulated.fleet, clock)
+    held = MachineLock(machine.cache, TURN)
+    assert held.take()
+    clock.start(partial(machine.process, SimulatedStore(server, Host(clock, 1)), Process.warm))
+    clock.run()
+    held.release()
+    assert (machine.compiled, [round(took) for took in machine.took_s]) == (PIPELINES, [PIPELINES + 5])
 
 
 def test_a_fleet_that_rolls_in_compiles_each_pipeline_once(simulated: Simulated) -> None:

@@ -66,6 +66,7 @@ class RemoteTier:
         self._device = device_name(device_fields(device))
         self._ids = DeviceIds.of_manifest(encode_manifest(device_fields(device)))
         self._asked: dict[bytes, Fetch] = {}
+        self._waited_in_vain = False  # for its turn
         self.sends_at_once = False
         """Whether others wait for what is compiled here, as in a warm-up."""
         cache.tell_uses(self.used)
@@ -136,12 +137,13 @@ class RemoteTier:
         """Within it this process asks what a warm-up asks; the others of this machine wait, for 5 s at most.
 
         All processes of a fleet that starts ask at once, more than a server answers within a first answer's time; and what one
-        has taken the others need not ask for.
+        has taken the others need not ask for. Who has waited 5 s in vain, for a process that is stopped, say, waits no more.
         """
         clock, lock = self.worker.clock, MachineLock(self._cache, TURN)
         until = clock.now() + LONGEST_CLAIM_S
-        while not (self.worker.is_open() or lock.take()) and clock.now() < until:
+        while not (self.worker.is_open() or lock.take() or self._waited_in_vain):
             clock.sleep(_TURN_S)
+            self._waited_in_vain = clock.now() >= until
         try:
             yield
         finally:

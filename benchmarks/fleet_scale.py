@@ -102,8 +102,8 @@ def costs(client: Client, scheduler: psutil.Process, run: Any, window: int) -> d
 class Simulation:
     """GPUs behind a scheduler that works on one message after the other.
 
-    A worker has two tasks at a time and runs one; when it ends the scheduler is told, and gives it another. Half of what a task
-    costs the scheduler is for taking it in, half for its end.
+    A worker has two tasks at a time and runs one; when it ends the scheduler gives it another. Half of what a task costs the
+    scheduler is for taking it in, half for its end.
     """
 
     def __init__(self, gpus: int, task_s: float, message_s: float) -> None:

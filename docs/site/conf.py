@@ -1,4 +1,4 @@
-"""What Sphinx is told; docs/site/build_site.py puts the pages together first."""
+"""The settings of Sphinx; docs/site/build_site.py puts the pages together first."""
 
 import sys
 from pathlib import Path

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from conftest import RunChild
 
 PROGRAM = """
+import os
 import sys
 import numpy as np
 from vyre_driver import Driver, kernels
 with Driver() as driver:
     kernels.saxpy(driver)(np.ones(100, np.float32), np.ones(100, np.float32), alpha=2.0)
 print(sys.argv[1:], __name__)
+os.chdir("/")
 """
 
 
@@ -57,6 +59,19 @@ def test_without_a_driver_there_is_no_trace(run_here: RunChild, tmp_path: Path, 
     done = run_here("trace", "program.py")
     assert (done.status, done.stdout, "opened no driver" in done.stderr) == (0, "done\n", True)
     assert list(tmp_path.glob("*.json")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("--out=nowhere/a.json", "does not exist"), ("--out=.", "is a directory"), ("--html=.", "is a directory")],
+)
+def test_a_program_does_not_run_whose_trace_could_not_be_written(
+    run_here: RunChild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text("print('done')\n", "utf-8")
+    done = run_here("trace", given, "program.py")
+    assert (done.status, done.stdout, problem in done.stderr) == (2, "", True), done.stderr
 
 
 @pytest.mark.parametrize(

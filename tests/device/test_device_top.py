@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Shown:
-    """A process that works until it is told to end."""
+    """A process that works until its standard input ends."""
 
     def __init__(self, children: Path, *arguments: str) -> None:
         command = [sys.executable, str(children / "shown.py"), *arguments]

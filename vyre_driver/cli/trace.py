@@ -38,10 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the program, or join, and write what is asked for; the status is the program's."""
     command = ["-m", *options.module] if options.module is not None else options.program
+    places = _places(options)
     if options.join:
         if command:
             raise InvalidCommand("--join is given beside a program", fix="join in a call of its own")
-        _write(options, joined([_read(Path(one)) for one in options.join]))
+        _write(options, places, joined([_read(Path(one)) for one in options.join]))
         return 0
     if not command:
         raise InvalidCommand("there is no program to run", fix="name a Python file, or -m and a module")
@@ -50,8 +51,18 @@ def run(options: argparse.Namespace) -> int:
     if not profile.has_drivers:
         say("vyre-driver trace: the program opened no driver in this process, so there is no trace", on_stderr=True)
         return status
-    _write(options, profile.trace)
+    _write(options, places, profile.trace)
     return status
+
+
+def _places(options: argparse.Namespace) -> list[Path]:
+    """Return where the trace goes, and the page if there is one, before the program runs for hours or changes its directory."""
+    places = [Path(name).absolute() for name in (options.out, options.html) if name]
+    for place in places:
+        if place.is_dir() or not place.parent.is_dir():
+            problem = "is a directory" if place.is_dir() else "is in a directory that does not exist"
+            raise FileUnusable(f"{place}, to be written, {problem}", fix="name a file in one that exists", path=str(place))
+    return places
 
 
 def _run_program(command: Sequence[str]) -> int:
@@ -96,12 +107,11 @@ def _read(path: Path) -> Document:
         raise FileUnusable(f"cannot read {path} ({error.strerror})", fix="name a trace", path=str(path)) from error
 
 
-def _write(options: argparse.Namespace, document: Document) -> None:
-    out = Path(options.out)
+def _write(options: argparse.Namespace, places: list[Path], document: Document) -> None:
+    out = places[0]
     try:
         write_document(out, document)
-        if options.html:
-            out = Path(options.html)
+        for out in places[1:]:
             out.write_text(html_of(document, None, {}), encoding="utf-8")
     except OSError as error:
         raise FileUnusable(f"cannot write {out} ({error.strerror})", fix="name another file", path=str(out)) from error

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tell_opened(driver: Driver) -> None:
-    """Tell of a driver that has just been opened; raises InvalidSetting if VYRE_TRACE names what cannot be written."""
+    """Begin to trace a driver that has just been opened; raises InvalidSetting if VYRE_TRACE names what cannot be written."""
     if settings.text(settings.TRACE):
         from vyre_driver.profiling.program import trace_until_exit  # late: most are not traced
 

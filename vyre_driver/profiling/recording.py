@@ -120,7 +120,7 @@ def _event(kind: EventKind, count: int, text: Any, names: Mapping[str, str]) -> 
         case EventKind.HIT | EventKind.MISS:
             return "cache look-up", "cache", named | {"verdict": kind.value, "reason": detail}
         case EventKind.COMPILE | EventKind.COMPLETE:
-            return None  # when it was told: "make pipeline" is when it was made, the device's spans are when work ended
+            return None  # when it was reported: "make pipeline" and the device's spans are when it was
         case EventKind.TUNE:
             return "tune", "compile", named
         case EventKind.FAILURE:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
@@ -45,7 +44,9 @@ class OpenTelemetrySpans:
         ImportError
             If opentelemetry-api is not installed.
         """
-        self._trace: Any = import_module("opentelemetry.trace")
+        from opentelemetry import trace  # late: an extra
+
+        self._trace: Any = trace
         self._tracer = self._trace.get_tracer("vyre_driver", tracer_provider=tracer_provider)
         self._attributes = _prefixed(attributes)
 
@@ -72,10 +73,12 @@ class OpenTelemetryMetrics:
 
     def __init__(self, meter_provider: object = None) -> None:
         """Make the instruments, of the global provider for None; raises ImportError if opentelemetry-api is not installed."""
-        metrics: Any = import_module("opentelemetry.metrics")
+        from opentelemetry import metrics  # late: an extra
+
+        provider: Any = meter_provider
         self._observation = metrics.Observation
         self._drivers: set[weakref.ref[Driver]] = set()
-        meter = metrics.get_meter("vyre_driver", meter_provider=meter_provider)
+        meter = metrics.get_meter("vyre_driver", meter_provider=provider)
         bounds = [(1 << place) / _NS_PER_S for place in BUCKETS]
         for name, (kind, unit, about, look) in _OBSERVED.items():
             make = getattr(meter, f"create_observable_{kind}")

@@ -203,7 +203,8 @@ class Driver(Allocator):
         try:
             self.context.device.check_usable()
             if isinstance(module, SpirvModule):
-                return kernel_of_module(self.context, self.tuning, module, constants, config, space, began)
+                tuning = None if space is None else self.tuning
+                return kernel_of_module(self.context, tuning, module, constants, config, space, began)
             program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
             check_no_space(space)
             title = str(getattr(module, "__name__", ""))

@@ -71,5 +71,6 @@ void close_app(app *a) {
   close_instance(a);
   pthread_mutex_destroy(&a->lock);
   CHECK(!vyre_is_alive(a->face));
+  vyre_prepare_layout(a->face, 2, 0); /* which there is no device for */
   vyre_release(a->face);
 }

@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
   rounds = strtoull(argv[1], NULL, 10);
   long_arrays_are_copied_side_by_side();
   many_threads_on_one_device();
+  layouts_that_are_prepared_are_those_that_kompute_gets();
   devices_of_their_own_come_and_go();
   failures_are_injected();
   device_is_lost();

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "layer.h"
+#include "shared.h"
 #include "mock_driver.h"
 
 #define THREADS 8
@@ -100,6 +101,7 @@ void end_mailbox(app *a);
 
 /* scenes_work.c */
 void many_threads_on_one_device(void);
+void layouts_that_are_prepared_are_those_that_kompute_gets(void);
 void failures_are_injected(void);
 void device_is_lost(void);
 void closed_with_work_running(void);

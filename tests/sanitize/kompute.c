@@ -121,6 +121,7 @@ void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   VkPipeline made;
   vyre_thread *thread = vyre_this_thread();
   layout.pPushConstantRanges = &range;
+  if (kind % 2) vyre_prepare_layout(a->face, 1, 4);
   vyre_watch();
   VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1};
   VkDescriptorPool made_pool;

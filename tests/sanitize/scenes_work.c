@@ -14,6 +14,36 @@ void many_threads_on_one_device(void) {
   close_app(&a);
 }
 
+void layouts_that_are_prepared_are_those_that_kompute_gets(void) {
+  app a;
+  open_app(&a, 0, 0);
+  VkDescriptorSetLayoutBinding bindings[2] = {
+      {0, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL},
+      {1, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL}};
+  VkDescriptorSetLayoutCreateInfo set_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 2, .pBindings = bindings};
+  VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 12};
+  VkDescriptorSetLayout set;
+  VkPipelineLayoutCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set,
+      .pPushConstantRanges = &push};
+  VkPipelineLayout made;
+  int64_t before = mock_objects();
+  for (uint32_t ranges = 0; ranges <= 1; ranges++) {
+    vyre_prepare_layout(a.face, 2, ranges ? push.size : 0);
+    CHECK(mock_objects() == before + 2 + ranges); /* both need one layout of sets */
+    info.pushConstantRangeCount = ranges;
+    CHECK(a.CreateDescriptorSetLayout(a.device, &set_info, NULL, &set) == VK_SUCCESS);
+    CHECK(a.CreatePipelineLayout(a.device, &info, NULL, &made) == VK_SUCCESS);
+    CHECK(mock_objects() == before + 2 + ranges);
+    a.DestroyPipelineLayout(a.device, made, NULL);
+    a.DestroyDescriptorSetLayout(a.device, set, NULL);
+  }
+  vyre_prepare_layout(a.face, 257, 0); /* more than are described on the stack */
+  CHECK(mock_objects() == before + 3);
+  close_app(&a);
+}
+
 static void *fail_often(void *argument) {
   for (uint64_t i = 0; i < rounds; i++) {
     vyre_inject((int)(i % (VYRE_CALL_COUNT - 1)) + 1, i % 5 + 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);

@@ -177,6 +177,13 @@ class BoundPipeline:
         return made
 
 
+def prepare_layout(device: KomputeDevice, buffers: int, push_bytes: int) -> None:
+    """Make the layout now of a pipeline of so many buffers and bytes of push constants: some drivers take 5 ms for it."""
+    if device.layer is not None:
+        with device.in_use:
+            _layer.prepare_layout(device.layer, buffers, push_bytes)
+
+
 @functools.lru_cache(maxsize=256)
 def _words(values: tuple[int, ...]) -> NDArray[np.uint32]:
     """Return words as kompute takes them, which copies them; the same few come again and again."""

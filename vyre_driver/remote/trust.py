@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import functools
 import hmac
 import os
 import re
@@ -134,8 +135,6 @@ class Trust:
             if problem or isinstance(key, str):
                 raise unfit_key_file(settings.CACHE_TRUST_FILE, path, f"line {number} {problem}", _TRUST_FIX)
             keys[key_id(key.public)] = key
-        if keys:
-            _ed25519()
         return cls(keys, hmac_key)
 
     def __bool__(self) -> bool:
@@ -165,10 +164,10 @@ class Trust:
         key = self.keys.get(name) if scheme == ED25519_SCHEME else None
         if key is None or not key.since <= at_s <= key.until:
             return ""
-        ed25519, invalid = _ed25519()
+        invalid = _ed25519()[1]
         try:
-            ed25519.Ed25519PublicKey.from_public_bytes(key.public).verify(signature, message)
-        except (invalid, ValueError):  # ValueError: the key is no point of the curve
+            _verifier(key.public).verify(signature, message)
+        except invalid:
             return ""
         return key.name
 
@@ -266,8 +265,18 @@ def _key_of(words: list[str]) -> TrustedKey | str:
             bounds[match[1]] = dt.date(*map(int, match[2].split("-")))  # type: ignore[index] # None is a TypeError
         except (TypeError, ValueError):
             return f"has {word[:40]!r}, which is neither from=DATE nor until=DATE"
+    try:
+        _verifier(public)  # which takes a millisecond the first time, and is kept
+    except ValueError:
+        return "has a public key that is no point of the curve"
     since, until = ((day - dt.date(1970, 1, 1)).days * _DAY_S for day in bounds.values())
     return TrustedKey(name, public, since, until + _DAY_S - 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _verifier(public: bytes) -> Any:  # noqa: ANN401 -- cryptography's
+    """Return what checks signatures by a public key; raises ValueError if it is none."""
+    return _ed25519()[0].Ed25519PublicKey.from_public_bytes(public)
 
 
 def _decoded(text: str) -> bytes:

@@ -30,17 +30,20 @@ KEPT_OF_MODULES = frozenset({"ulp_budget", "subgroup_size"})  # the first of whi
 
 def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
     context: Context,
-    tuning: TuningRecords,
+    tuning: TuningRecords | None,
     module: SpirvModule,
     constants: Mapping[str, object] | SpecMap | None,
     config: DispatchConfig | None,
     space: TuningSpace | None,
     began: int,
 ) -> Kernel:
-    """Return the kernel of a module, for which compiling ``began`` then; raises as ``Driver.compile``."""
+    """Return the kernel of a module, for which compiling ``began`` then; raises as ``Driver.compile``.
+
+    ``tuning`` is needed where there is a ``space``.
+    """
     check_supported_fields(config, KEPT_OF_MODULES, "module")
     device, size = context.device, None if config is None else config.subgroup_size
-    if space is not None:
+    if space is not None and tuning is not None:
         from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
         constants = tuned_specs(module, constants, space, device.physical, tuning, size)

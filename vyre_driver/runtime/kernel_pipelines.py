@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.kompute.memory import TensorBuffer
-from vyre_driver.kompute.pipeline import BoundPipeline
+from vyre_driver.kompute.pipeline import BoundPipeline, prepare_layout
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.runtime.observed import Observed
 from vyre_driver.telemetry.events import EventKind
@@ -83,6 +83,8 @@ class KernelPipelines:
             made = BoundPipeline(device, source, pieces, groups)
             self._keep_blob(made.facts)
             return made
+        if not source.native:  # so that it is there when the store that machines share has answered
+            prepare_layout(device, len(pieces.memory), source.push_constant_bytes)
         first = self.context.first_pipelines.make(
             self.key,
             source,

@@ -83,6 +83,36 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
   vyre_unshare(device, &device->pipeline_layouts, &vyre_pipeline_layout_kind, VYRE_HANDLE(layout), allocator);
 }
 
+static void prepare(vyre_device *device, uint32_t buffers, uint32_t push_bytes) {
+  VkDescriptorSetLayoutBinding bindings[MAX_BINDINGS] = {{0}};
+  VkDescriptorSetLayoutCreateInfo set_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = buffers, .pBindings = bindings};
+  VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
+  VkDescriptorSetLayout set = VK_NULL_HANDLE;
+  VkPipelineLayoutCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set,
+      .pushConstantRangeCount = push_bytes ? 1 : 0, .pPushConstantRanges = &push};
+  VkPipelineLayout made = VK_NULL_HANDLE;
+  for (uint32_t i = 0; i < buffers; i++) {
+    bindings[i] = (VkDescriptorSetLayoutBinding){i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+  }
+  if (create_set_layout(device->handle, &set_info, NULL, &set) != VK_SUCCESS) return;
+  if (create_pipeline_layout(device->handle, &info, NULL, &made) == VK_SUCCESS) {
+    destroy_pipeline_layout(device->handle, made, NULL); /* nobody's from now on, and kept for who wants it next */
+  }
+  destroy_set_layout(device->handle, set, NULL);
+}
+
+void vyre_prepare_layout(vyre_device *device, uint32_t buffers, uint32_t push_bytes) {
+  if (buffers > MAX_BINDINGS || !vyre_enter(device)) return;
+  if (vyre_shares(device)) {
+    vyre_keep_forks_out();
+    prepare(device, buffers, push_bytes);
+    vyre_let_forks_in();
+  }
+  vyre_leave(device);
+}
+
 VYRE_KIND(vyre_descriptor_pool_kind, VYRE_DESCRIPTOR_POOL, true, DescriptorPool)
 
 typedef struct pool_facts {

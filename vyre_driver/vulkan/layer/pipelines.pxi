@@ -1,5 +1,17 @@
 """Pipelines that kompute makes under the layer, and what they bind: included by _layer.pyx."""
 
+cdef extern from "shared.h" nogil:
+    void vyre_prepare_layout(vyre_device* device, uint32_t buffers, uint32_t push_bytes)
+
+
+def prepare_layout(LayerDevice device not None, uint32_t buffers, uint32_t push_bytes):
+    """Make the layouts now, without the GIL, that a pipeline of so many buffers and bytes of push constants needs.
+
+    What fails here is reported when the pipeline is made.
+    """
+    with nogil:
+        vyre_prepare_layout(device.device, buffers, push_bytes)
+
 
 def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None,
                     uint32_t subgroup_size=0):

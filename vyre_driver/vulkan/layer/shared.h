@@ -59,6 +59,8 @@ extern const vyre_kind vyre_pipeline_layout_kind;
 extern const vyre_kind vyre_descriptor_pool_kind;
 
 /* layouts.c */
+/* Has the layouts at hand of a pipeline that binds so many buffers, and takes so many bytes of push constants, as kompute makes them. */
+void vyre_prepare_layout(vyre_device *device, uint32_t buffers, uint32_t push_bytes);
 VkResult vyre_take_descriptor_pool(vyre_device *device, uint32_t buffers, VkDescriptorPool *out); /* for one set of so many */
 PFN_vkVoidFunction vyre_layout_hook(const char *name);
 void vyre_layouts_close(vyre_device *device);

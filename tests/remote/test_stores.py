@@ -147,6 +147,8 @@ def test_each_failure_of_a_server_has_its_kind(redis_server: RedisServer, tmp_pa
         assert kind_of(writer.ping) == "timed_out"
     untrusted = open_store(f"rediss://127.0.0.1:{redis_server.tls_port}")
     assert kind_of(untrusted.ping) == "denied"
+    without_tls = open_store(f"rediss://127.0.0.1:{redis_server.port}")
+    assert kind_of(without_tls.ping) == "tls"
     redis_server.stop()
     assert kind_of(writer.ping) == "refused"
     redis_server.start()

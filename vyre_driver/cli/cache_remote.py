@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _FIXES: dict[FailureKind, str] = {
     "refused": "start the store, or correct VYRE_CACHE_REMOTE",
+    "tls": "write redis:// if the server does not speak TLS, else see what it logged, or what keeps it busy",
     "timed_out": "see what keeps the store busy, or raise VYRE_CACHE_REMOTE_TIMEOUT",
     "late": "see what keeps the store or the network busy",
     "cut": "look at what the store logged, and try again",

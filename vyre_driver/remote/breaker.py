@@ -29,7 +29,7 @@ FIRST_S, LONGEST_S, SPREAD = 5.0, 300.0, 0.2
 MOST_FAULTS, FAULTS_WITHIN_S = 3, 60.0
 MOST_REFUSED = 8
 _TRIAL_S = 2.0  # for which the others wait for what one of them finds out
-_AT_ONCE = frozenset({"refused", "timed_out"})
+_AT_ONCE = frozenset({"refused", "tls", "timed_out"})
 _FIXES = {
     "denied": "check the user and password of VYRE_CACHE_REMOTE_SECRET_FILE, and what that user may do",
     "poisoned": "find out who writes there: VYRE_CACHE_TRUST_FILE names whose entries are taken",

@@ -18,7 +18,7 @@ from vyre_driver.remote.names import ENTRIES, TOMBSTONES, device_name_of_manifes
 from vyre_driver.remote.taking import take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.cache.entry import DeviceIds
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEEP_S = 30 * 86400
 """How long a store that forgets by itself keeps what nobody uses, in seconds."""
-_AT_ONCE = 16  # values of up to 16 MiB each
+_AT_ONCE = 16  # values that are no longer than 16 MiB together
 
 
 @dataclass(slots=True)
@@ -130,14 +130,24 @@ def pull(  # noqa: PLR0913 -- from where to where, and what of it
     for batch in _batches(_entry_names(store, device_names)):
         wanted = [name for name in batch if key_of_name(name) not in here]
         report.known += len(batch) - len(wanted)
-        values = store.fetch([*wanted, *(TOMBSTONES + name.removeprefix(ENTRIES) for name in wanted)], MAX_VALUE_BYTES)
-        for name, data, tombstone in zip(wanted, values, values[len(wanted) :], strict=False):
-            if data is not None:  # it may have gone since
-                outcome, signer = take(cache, key_of_name(name), data, tombstone, trust=trust, devices=devices)
-                _count(report, outcome, signer)
+        for name, data, tombstone in _fetched(store, wanted):
+            outcome, signer = take(cache, key_of_name(name), data, tombstone, trust=trust, devices=devices)
+            _count(report, outcome, signer)
         done += len(batch)
         progress(done)
     return report
+
+
+def _fetched(store: Store, names: Sequence[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Yield the values that are there, with their names and tombstones; what is too long to come with others comes alone."""
+    if not names:
+        return
+    limit = MAX_VALUE_BYTES // (2 * len(names))
+    values = store.fetch([*names, *(TOMBSTONES + name.removeprefix(ENTRIES) for name in names)], limit)
+    for name, found, tombstone in zip(names, values, values[len(names) :], strict=False):
+        data = store.fetch([name], MAX_VALUE_BYTES)[0] if found is not None and len(found) > limit else found
+        if data is not None:  # it may have gone since
+            yield name, data, tombstone
 
 
 def _count(report: Pulled, outcome: str | Verdict, signer: str) -> None:

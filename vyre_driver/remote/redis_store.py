@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.remote.resp import Connection, ProtocolError, Refusal
+from vyre_driver.remote.resp import Connection, HandshakeFailed, ProtocolError, Refusal
 from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, StoreFailure, too_many_fields
 
 if TYPE_CHECKING:
@@ -178,6 +178,8 @@ def _kind(error: OSError, *, was_open: bool) -> FailureKind:
     """Return what sort of failure an error of the connection is."""
     if isinstance(error, TimeoutError):
         return "timed_out"
+    if isinstance(error, HandshakeFailed):
+        return "tls"
     if type(error).__name__ == "SSLCertVerificationError":  # whose module is imported under TLS alone
         return "denied"
     return "cut" if was_open or isinstance(error, ConnectionResetError) else "refused"

@@ -35,6 +35,10 @@ class ProtocolError(Exception):
     """What came is no answer, or longer than was asked for."""
 
 
+class HandshakeFailed(OSError):
+    """A server that was connected to has not begun TLS."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An error that is a server's answer to a command, such as ``WRONGTYPE Operation against a key ...``."""
@@ -76,12 +80,20 @@ class Place:
         return self.host.encode() if self.host.isascii() else self.host
 
     def secured(self, made: socket.socket) -> socket.socket:
-        """Return the socket under TLS, its server's certificate and name verified; itself where there is none."""
+        """Return the socket under TLS, its server's certificate and name verified; itself where there is none.
+
+        Raises HandshakeFailed, or ssl.SSLCertVerificationError.
+        """
         if not self.has_tls:
             return made
         import ssl
 
-        return ssl.create_default_context(cafile=self.authority).wrap_socket(made, server_hostname=self.host)
+        try:
+            return ssl.create_default_context(cafile=self.authority).wrap_socket(made, server_hostname=self.host)
+        except ssl.SSLCertVerificationError:
+            raise
+        except OSError as error:  # a server that does not speak TLS may also wait for the rest of what it takes for a command
+            raise HandshakeFailed(f"there is no connection under TLS ({error})") from error
 
 
 class Connection:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkabl
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FailureKind: TypeAlias = Literal["refused", "timed_out", "late", "cut", "denied", "full", "other"]
+FailureKind: TypeAlias = Literal["refused", "tls", "timed_out", "late", "cut", "denied", "full", "other"]
 
 
 class StoreFailure(Exception):
     """What a store was asked for was not done.
 
-    ``kind``: ``refused`` no connection; ``timed_out`` no answer in time; ``late`` not the whole of it in time (link.py);
-    ``cut`` the connection ended within an answer; ``denied`` wrong password, certificate or rights; ``full`` no room;
-    ``other`` anything else. The text has no secrets.
+    ``kind``: ``refused`` no connection; ``tls`` one, but not under TLS; ``timed_out`` no answer in time; ``late`` not the whole
+    of it in time (link.py); ``cut`` the connection ended within an answer; ``denied`` wrong password, certificate or rights;
+    ``full`` no room; ``other`` anything else. The text has no secrets.
     """
 
     def __init__(self, kind: FailureKind, text: str) -> None:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from vyre_driver.cache.entry import PipelineEntry
 from vyre_driver.cache.flight import MachineLock
+from vyre_driver.identity import device_fields
+from vyre_driver.remote.names import claim_name, device_name
 from vyre_driver.remote.tier import TURN
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.fleet_clock import Simulation
-from benchmarks.fleet_machines import Machine, Process
+from benchmarks.fleet_machines import SPIRV, Machine, Process
 from benchmarks.fleet_simulation import RATES, Case, Found, Simulated
 from benchmarks.fleet_store import Host, Server, SimulatedStore
 
@@ -108,6 +111,23 @@ def test_a_neighbour_that_stands_still_in_its_turn_is_waited_for_once(simulated:
     clock.run()
     held.release()
     assert (machine.compiled, [round(took) for took in machine.took_s]) == (PIPELINES, [PIPELINES + 5])
+
+
+def test_a_process_that_rests_goes_on_when_its_neighbours_have_taken_all_that_is_left(simulated: Simulated) -> None:
+    clock, fleet = Simulation(), simulated.fleet
+    server, machine = Server(clock, RATES), Machine(fleet, clock)
+    device = device_name(device_fields(fleet.device))
+    assert all(server.claim(claim_name(device, key.digest), 100.0) for key in fleet.keys)
+
+    def neighbour() -> None:
+        clock.sleep(0.1)  # the process rests for 0.25 s at least
+        for key in fleet.keys:
+            machine.cache.put(key, PipelineEntry(key.manifest, SPIRV, fleet.blob()))
+
+    clock.start(partial(machine.process, SimulatedStore(server, Host(clock, 1)), Process.warm))
+    clock.start(neighbour)
+    clock.run()
+    assert (machine.compiled, machine.took_s[0] <= 0.2) == (0, True)
 
 
 def test_a_fleet_that_rolls_in_compiles_each_pipeline_once(simulated: Simulated) -> None:

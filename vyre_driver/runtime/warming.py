@@ -68,11 +68,18 @@ def make_ready(
                 # Never twice the same: two pauses of a half would end just before what was begun with the first of them.
                 share = random.uniform(0.25, 0.5)  # noqa: S311 -- no secret
                 soonest_s = min(first.expected_s(one.spirv) for one in todo) * share
-                first.clock.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
+                _rest(first, todo, min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, soonest_s)))
     finally:
         if first.remote is not None:
             first.remote.sends_at_once = False
     return WarmReport(counts["known"], counts["taken"], counts["compiled"])
+
+
+def _rest(first: FirstPipelines, todo: list[KernelPipelines], seconds: float) -> None:
+    """Wait for so many seconds, or until other processes of this machine have taken or compiled all that is left."""
+    ends = first.clock.now() + seconds
+    while (left_s := ends - first.clock.now()) > 0 and not all(first.is_here(one.key) for one in todo):
+        first.clock.sleep(min(left_s, _SHORTEST_PAUSE_S))
 
 
 def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:

@@ -22,6 +22,8 @@ COLOURS = {
     "CuPy": "#2a9d5c",
     "CuPy jit": "#7a9a2e",
     "Triton": "#b45bd0",
+    "Taichi": "#a0694a",
+    "wgpu-py": "#d43d4f",
     "numba": "#b07d12",
     "numpy": "#808080",
     "kompute alone": "#c2417c",

@@ -2,8 +2,9 @@
 
 "device" is the program as it stands, from numpy arrays to numpy arrays, "numpy" its reference. "numba" is the kernel's own
 function, compiled by numba for all cores: of those programs whose kernel is one function over indices that numba takes too.
-"cupy" and "triton" do the same from numpy arrays to numpy arrays on the GPU that CUDA has, each in a process of its own, and
-are held to the same results. "resident" is the part between arrays that stay on the device, with a wait at the end.
+"cupy" and "triton" on CUDA, and "taichi" and "wgpu" on Vulkan, do the same from numpy arrays to numpy arrays, each in a process
+of its own, and are held to the same results. "resident" is the part between arrays that stay on the device, with a wait at the
+end.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from benchmarks.timing import Row, interleave, parser, print_rows, time_call
 from vyre_driver.lang import default_driver, rsqrt
 
 if TYPE_CHECKING:
+    import argparse
     import types
     from collections.abc import Callable
 
-_PEERS = ("cupy", "triton")
+_PEERS = ("cupy", "triton", "taichi", "wgpu")  # of gallery_peers
 
 # What the same kernel is called in numba's loops, and its arguments made of the program's data; outputs are made anew.
 _NUMBA: dict[str, Callable[..., tuple[str, tuple[Any, ...], tuple[int, ...]]]] = {
@@ -188,10 +190,10 @@ def own_calls(name: str, size: int, data: tuple[Any, ...], facts: dict[str, Any]
     return contenders
 
 
-def program_rows(name: str, shrink: int, rounds: int, repeats: int) -> tuple[list[Row], dict[str, Any]]:
+def program_rows(name: str, given: argparse.Namespace) -> tuple[list[Row], dict[str, Any]]:
     """Run one program, which holds it against numpy, and time it in turn with its peers."""
     module = gallery_module(name)
-    size = max(module.SIZE >> shrink, 64)
+    size = max(module.SIZE >> given.shrink, 64)
     try:
         module.run(size)
     except AssertionError as error:
@@ -199,15 +201,15 @@ def program_rows(name: str, shrink: int, rounds: int, repeats: int) -> tuple[lis
     data = module.data(size)
     facts: dict[str, Any] = {"size": size, "right": True}
     own = own_calls(name, size, data, facts)
-    timed = {one: lambda call=call: time_call(call, repeats) for one, call in own.items()}
+    timed = {one: lambda call=call: time_call(call, given.repeats) for one, call in own.items()}
     with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as ends:
         folder = Path(place)
         np.savez(folder / "data.npz", *data)
-        peers = {one: Peer(one, name, folder, repeats) for one in _PEERS}
+        peers = {one: Peer(one, name, folder, given.repeats) for one in given.peer or _PEERS}
         for peer in peers.values():
             ends.callback(peer.close)
         more, said = peer_calls(name, size, peers)
-        rows = interleave(name, {**timed, **more}, rounds)
+        rows = interleave(name, {**timed, **more}, given.rounds)
     facts |= said | {f"{row.contender}, ms": round(row.median_us / 1000, 3) for row in rows}
     return rows, facts
 
@@ -218,13 +220,14 @@ def main() -> None:
     options.set_defaults(repeats=3)
     options.add_argument("--shrink", type=int, default=0, help="halve each program's size so often (default 0)")
     options.add_argument("--only", action="append", choices=PROGRAMS, help="a program; again for more")
+    options.add_argument("--peer", action="append", choices=_PEERS, help="measure this peer; again for more (default: all)")
     given = options.parse_args()
     if given.device:
         os.environ["VYRE_DEVICE"] = given.device  # which the driver of calls that say none is opened by
     rows: list[Row] = []
     table: dict[str, Any] = {}
     for name in given.only or PROGRAMS:
-        more, table[name] = program_rows(name, given.shrink, given.rounds, given.repeats)
+        more, table[name] = program_rows(name, given)
         rows += more
         print(name, table[name], file=sys.stderr, flush=True)
     facts = {**default_driver().report(), "rounds": given.rounds, "repeats": given.repeats, "programs": table}

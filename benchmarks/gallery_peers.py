@@ -1,4 +1,4 @@
-"""The other side of benchmarks.gallery: one of its programs by CuPy or by Triton, on the GPU that CUDA has, in this process.
+"""The other side of benchmarks.gallery: one of its programs by CuPy or Triton on CUDA, or by Taichi or wgpu-py on Vulkan.
 
 ``python -m benchmarks.gallery_peers PEER PROGRAM FOLDER REPEATS`` loads the program's data from the folder, runs it once, and
 saves what it found there. The first line on stdout says what there is, or why not; each line on stdin is then answered with
@@ -7,7 +7,9 @@ microseconds: "host" is the program from host arrays to host arrays, "resident" 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.metadata
 import json
 import sys
 import traceback
@@ -23,13 +25,18 @@ if TYPE_CHECKING:
 
 
 class Peer(NamedTuple):
-    """What a peer is, its programs, and how it moves an array and waits."""
+    """What a peer is, its programs, and how it moves an array and waits.
+
+    A peer with ``write`` has no pool of memory, so that arrays are made once and written again: its programs take the arrays,
+    and return what runs, and the arrays that have the results. The programs of the others return their results.
+    """
 
     version: str
     programs: dict[str, Callable[..., Any]]
     upload: Callable[[Any], Any]
     download: Callable[[Any], Any]
     wait: Callable[[], object]
+    write: Callable[[Any, Any], object] | None = None
 
 
 def cupy_peer() -> Peer:
@@ -52,7 +59,21 @@ def triton_peer() -> Peer:
     )
 
 
-PEERS = {"cupy": cupy_peer, "triton": triton_peer}
+def taichi_peer() -> Peer:
+    with contextlib.redirect_stdout(sys.stderr):  # Taichi greets on stdout, which has our answers
+        there = importlib.import_module("benchmarks.gallery_taichi")
+    version = f"{importlib.metadata.version('taichi')} on Vulkan"
+    return Peer(version, there.PROGRAMS, there.upload, there.download, there.wait, there.write)
+
+
+def wgpu_peer() -> Peer:
+    there = importlib.import_module("benchmarks.gallery_wgpu")
+    info = there.device().adapter.info
+    version = f"{importlib.metadata.version('wgpu')} with {info['backend_type']} on {info['device']}"
+    return Peer(version, there.PROGRAMS, there.upload, there.download, there.wait, there.write)
+
+
+PEERS = {"cupy": cupy_peer, "triton": triton_peer, "taichi": taichi_peer, "wgpu": wgpu_peer}
 
 
 def calls(peer: Peer, program: str, data: list[Any]) -> dict[str, Callable[[], Any]]:
@@ -66,8 +87,26 @@ def calls(peer: Peer, program: str, data: list[Any]) -> dict[str, Callable[[], A
         found = run(*uploaded())
         return tuple(map(peer.download, found if isinstance(found, tuple) else (found,)))
 
+    if peer.write is not None:
+        return _calls_of_kept(peer, peer.write, run, data, uploaded())
     there = uploaded()
     return {"host": host, "resident": lambda: (run(*there), peer.wait())}
+
+
+def _calls_of_kept(
+    peer: Peer, write: Callable[[Any, Any], object], bind: Callable[..., Any], data: list[Any], there: list[Any]
+) -> dict[str, Callable[[], Any]]:
+    """Return the same of a peer whose arrays are written again."""
+    run, results = bind(*there)
+    written = [(kept, one) for kept, one in zip(there, data, strict=True) if isinstance(one, np.ndarray)]
+
+    def host() -> tuple[Any, ...]:
+        for kept, one in written:
+            write(kept, one)
+        run()
+        return tuple(map(peer.download, results))
+
+    return {"host": host, "resident": lambda: (run(), peer.wait())}
 
 
 def prepared(name: str, program: str, folder: Path) -> tuple[str, dict[str, Callable[[], Any]]]:

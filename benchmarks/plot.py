@@ -91,7 +91,8 @@ def _compiling(found: Medians) -> str:
 
 
 def _gallery(found: Medians, *, suffix: str, title: str) -> str:
-    names = {"device": "vyre_driver", "cupy": "CuPy", "triton": "Triton", "numba": "numba", "numpy": "numpy"}
+    names = {"device": "vyre_driver", "cupy": "CuPy", "triton": "Triton", "taichi": "Taichi", "wgpu": "wgpu-py"}
+    names |= {"numba": "numba", "numpy": "numpy"}
     contenders = {f"{name}{suffix}" if name not in {"numba", "numpy"} else name: shown for name, shown in names.items()}
     if suffix:
         del contenders["numba"], contenders["numpy"]

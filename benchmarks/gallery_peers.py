@@ -14,6 +14,7 @@ import json
 import sys
 import traceback
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,15 @@ import numpy as np
 from benchmarks.timing import time_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 class Peer(NamedTuple):
     """What a peer is, its programs, and how it moves an array and waits.
 
     A peer with ``write`` has no pool of memory, so that arrays are made once and written again: its programs take the arrays,
-    and return what runs, and the arrays that have the results. The programs of the others return their results.
+    and return what runs, and the arrays that have the results. The programs of the others return their results. ``from_host``
+    has programs of the same form for arrays of the host, which such a peer moves itself; the faster way is measured.
     """
 
     version: str
@@ -37,6 +39,7 @@ class Peer(NamedTuple):
     download: Callable[[Any], Any]
     wait: Callable[[], object]
     write: Callable[[Any, Any], object] | None = None
+    from_host: Mapping[str, Callable[..., Any]] = MappingProxyType({})
 
 
 def cupy_peer() -> Peer:
@@ -63,7 +66,7 @@ def taichi_peer() -> Peer:
     with contextlib.redirect_stdout(sys.stderr):  # Taichi greets on stdout, which has our answers
         there = importlib.import_module("benchmarks.gallery_taichi")
     version = f"{importlib.metadata.version('taichi')} on Vulkan"
-    return Peer(version, there.PROGRAMS, there.upload, there.download, there.wait, there.write)
+    return Peer(version, there.PROGRAMS, there.upload, there.download, there.wait, there.write, there.FROM_HOST)
 
 
 def wgpu_peer() -> Peer:
@@ -88,16 +91,16 @@ def calls(peer: Peer, program: str, data: list[Any]) -> dict[str, Callable[[], A
         return tuple(map(peer.download, found if isinstance(found, tuple) else (found,)))
 
     if peer.write is not None:
-        return _calls_of_kept(peer, peer.write, run, data, uploaded())
+        return _calls_of_kept(peer, peer.write, program, data, uploaded())
     there = uploaded()
     return {"host": host, "resident": lambda: (run(*there), peer.wait())}
 
 
 def _calls_of_kept(
-    peer: Peer, write: Callable[[Any, Any], object], bind: Callable[..., Any], data: list[Any], there: list[Any]
+    peer: Peer, write: Callable[[Any, Any], object], program: str, data: list[Any], there: list[Any]
 ) -> dict[str, Callable[[], Any]]:
     """Return the same of a peer whose arrays are written again."""
-    run, results = bind(*there)
+    run, results = peer.programs[program](*there)
     written = [(kept, one) for kept, one in zip(there, data, strict=True) if isinstance(one, np.ndarray)]
 
     def host() -> tuple[Any, ...]:
@@ -106,7 +109,16 @@ def _calls_of_kept(
         run()
         return tuple(map(peer.download, results))
 
-    return {"host": host, "resident": lambda: (run(), peer.wait())}
+    ways: list[Callable[[], tuple[Any, ...]]] = [host]
+    if program in peer.from_host:
+        moving, found = peer.from_host[program](*data)
+        ways.append(lambda: (moving(), found)[1])
+    return {"host": _fastest(ways), "resident": lambda: (run(), peer.wait())}
+
+
+def _fastest(ways: list[Callable[[], tuple[Any, ...]]]) -> Callable[[], tuple[Any, ...]]:
+    """Return the fastest of several, if there are several, after a call of each that compiles."""
+    return min(ways, key=lambda way: (way(), time_call(way, 5))[1]) if len(ways) > 1 else ways[0]
 
 
 def prepared(name: str, program: str, folder: Path) -> tuple[str, dict[str, Callable[[], Any]]]:

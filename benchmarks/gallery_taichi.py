@@ -1,9 +1,13 @@
-"""Programs of examples/gallery in Taichi, on its Vulkan backend; arrays are ``ti.ndarray``.
+"""Programs of examples/gallery in Taichi, on its Vulkan backend; arrays on the device are ``ti.ndarray``.
 
 Each takes what ``data`` of its program returns, with the arrays on the device, and makes its results once. It returns what
-launches its kernels, and its results. Taichi reads the types of a kernel from its annotations, which therefore are no strings.
+launches its kernels, and its results. A program of one kernel takes arrays of numpy too, which Taichi itself moves there and
+back. Taichi reads the types of a kernel from its annotations, which therefore are no strings.
 """
 
+import functools
+
+import numpy as np
 import taichi as ti  # type: ignore[import-not-found] # where it is installed
 
 # Kernels are compiled anew in each process, before anything is timed.
@@ -37,6 +41,14 @@ def download(there):
 wait = ti.sync
 
 
+def on_device(dtype, shape):
+    return ti.ndarray(dtype, shape)
+
+
+def on_host(dtype, shape):
+    return np.empty(shape, np.int32 if dtype == ti.i32 else np.float32)
+
+
 @ti.func
 def rounded(product, zero):
     """Return a product as numpy rounds it: an operation on its bits keeps a compiler from fusing it with a sum."""
@@ -44,13 +56,14 @@ def rounded(product, zero):
 
 
 @ti.kernel
-def _saxpy(x: FLOATS, y: FLOATS, a: ti.f32, zero: ti.i32):
-    for i in y:
-        y[i] = rounded(a * x[i], zero) + y[i]
+def _saxpy(x: FLOATS, y: FLOATS, z: FLOATS, a: ti.f32, zero: ti.i32):
+    for i in z:
+        z[i] = rounded(a * x[i], zero) + y[i]
 
 
-def saxpy(x, y, a):
-    return lambda: _saxpy(x, y, a, 0), (y,)
+def saxpy(x, y, a, empty=on_device):
+    z = empty(ti.f32, y.shape)
+    return lambda: _saxpy(x, y, z, a, 0), (z,)
 
 
 @ti.kernel
@@ -70,8 +83,8 @@ def _turns_to_leave(
         turns[i, j] = n
 
 
-def mandelbrot(side, left, top, step):
-    turns = ti.ndarray(ti.i32, (side, side))
+def mandelbrot(side, left, top, step, empty=on_device):
+    turns = empty(ti.i32, (side, side))
     return lambda: _turns_to_leave(turns, left, top, step, 200, 0), (turns,)
 
 
@@ -101,8 +114,8 @@ def _matmul(a: GRID, b: GRID, c: GRID):
             c[row, column] = total
 
 
-def matmul(a, b):
-    c = ti.ndarray(ti.f32, (a.shape[0], b.shape[1]))
+def matmul(a, b, empty=on_device):
+    c = empty(ti.f32, (a.shape[0], b.shape[1]))
     return lambda: _matmul(a, b, c), (c,)
 
 
@@ -125,8 +138,8 @@ def _prices(spot: FLOATS, strike: FLOATS, years: FLOATS, call: FLOATS, put: FLOA
         put[i] = discounted * (1.0 - b) - spot[i] * (1.0 - a)
 
 
-def black_scholes(spot, strike, years):
-    call, put = ti.ndarray(ti.f32, spot.shape), ti.ndarray(ti.f32, spot.shape)
+def black_scholes(spot, strike, years, empty=on_device):
+    call, put = empty(ti.f32, spot.shape), empty(ti.f32, spot.shape)
     return lambda: _prices(spot, strike, years, call, put, 0.02, 0.3), (call, put)
 
 
@@ -216,8 +229,8 @@ def _count(values: ti.types.ndarray(dtype=ti.u8, ndim=1), counts: INTEGERS):
         counts[t] += own[t]
 
 
-def histogram(values):
-    counts = ti.ndarray(ti.i32, 256)
+def histogram(values, empty=on_device):
+    counts = empty(ti.i32, 256)
     return lambda: _count(values, counts), (counts,)
 
 
@@ -232,8 +245,8 @@ def _convolve(source: GRID, weights: GRID, found: GRID):
         found[i, j] = total
 
 
-def conv2d(source, weights):
-    found = ti.ndarray(ti.f32, source.shape)
+def conv2d(source, weights, empty=on_device):
+    found = empty(ti.f32, source.shape)
     return lambda: _convolve(source, weights, found), (found,)
 
 
@@ -255,8 +268,8 @@ def _edges(picture: GRID, strength: GRID):
         strength[i, j] = ti.sqrt((right - left) ** 2 + (below - above) ** 2)
 
 
-def sobel(picture):
-    strength = ti.ndarray(ti.f32, picture.shape)
+def sobel(picture, empty=on_device):
+    strength = empty(ti.f32, picture.shape)
     return lambda: _edges(picture, strength), (strength,)
 
 
@@ -289,8 +302,8 @@ def _product(values: FLOATS, columns: INTEGERS, starts: INTEGERS, x: FLOATS, y: 
         y[i] = total
 
 
-def spmv(values, columns, starts, x):
-    y = ti.ndarray(ti.f32, x.shape)
+def spmv(values, columns, starts, x, empty=on_device):
+    y = empty(ti.f32, x.shape)
     return lambda: _product(values, columns, starts, x, y), (y,)
 
 
@@ -306,4 +319,7 @@ PROGRAMS = {
     "sobel": sobel,
     "heat": heat,
     "spmv": spmv,
+}
+FROM_HOST = {
+    name: functools.partial(run, empty=on_host) for name, run in PROGRAMS.items() if name not in {"reduction", "nbody", "heat"}
 }

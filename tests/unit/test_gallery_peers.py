@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -59,20 +59,26 @@ def test_annotations_of_taichis_kernels_are_not_strings() -> None:
     assert "__future__" not in imported
 
 
-def doubled(write: Callable[[Any, Any], object] | None) -> dict[str, Callable[[], Any]]:
-    """Return the calls of a peer on the host that doubles an array: in place where arrays are kept."""
-
-    def in_place(there: np.ndarray, factor: int) -> tuple[Callable[[], object], tuple[np.ndarray]]:
-        return lambda: np.multiply(there, factor, out=there), (there,)
-
-    program = in_place if write is not None else np.multiply
-    peer = Peer("1", {"doubled": program}, np.copy, np.copy, lambda: None, write)
-    return calls(peer, "doubled", [np.arange(3), 2])
+def in_place(there: np.ndarray, factor: int) -> tuple[Callable[[], object], tuple[np.ndarray, ...]]:
+    return lambda: np.multiply(there, factor, out=there), (there,)
 
 
-@pytest.mark.parametrize("write", [None, np.copyto])
-def test_a_call_from_host_to_host_begins_with_the_data_each_time(write: Callable[[Any, Any], object] | None) -> None:
-    made = doubled(write)
+def from_host(given: np.ndarray, factor: int) -> tuple[Callable[[], object], tuple[np.ndarray, ...]]:
+    found = np.empty_like(given)
+    return lambda: np.multiply(given, factor, out=found), (found,)
+
+
+# Peers on the host that double an array: into a new one, in place where arrays are kept, and by moving arrays themselves.
+DOUBLING = {
+    "new results": Peer("1", {"doubled": np.multiply}, np.copy, np.copy, lambda: None),
+    "kept arrays": Peer("1", {"doubled": in_place}, np.copy, np.copy, lambda: None, np.copyto),
+    "two ways": Peer("1", {"doubled": in_place}, np.copy, np.copy, lambda: None, np.copyto, {"doubled": from_host}),
+}
+
+
+@pytest.mark.parametrize("peer", DOUBLING)
+def test_a_call_from_host_to_host_begins_with_the_data_each_time(peer: str) -> None:
+    made = calls(DOUBLING[peer], "doubled", [np.arange(3), 2])
     found = []
     for _ in range(2):
         found.append([one.tolist() for one in made["host"]()])

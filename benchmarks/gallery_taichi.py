@@ -6,49 +6,11 @@ back. Taichi reads the types of a kernel from its annotations, which therefore a
 """
 
 import functools
-import os
 
-import numpy as np
 import taichi as ti  # type: ignore[import-not-found] # where it is installed
 
-os.environ["TI_SKIP_VERSION_CHECK"] = "ON"  # which asks a server, on a thread beside what is timed
-# Kernels are compiled anew in each process, before anything is timed.
-ti.init(arch=ti.vulkan, offline_cache=False, log_level=ti.ERROR)
-if ti.lang.impl.current_cfg().arch != ti.vulkan:
-    raise NotImplementedError("Taichi finds no Vulkan device, and fell back to the processor")
-
-FLOATS = ti.types.ndarray(dtype=ti.f32, ndim=1)
-GRID = ti.types.ndarray(dtype=ti.f32, ndim=2)
-INTEGERS = ti.types.ndarray(dtype=ti.i32, ndim=1)
-TYPES = {"float32": ti.f32, "int32": ti.i32, "uint8": ti.u8}
-TILE = 16
-WIDTH = 256
-EACH = 8
-
-
-def upload(array):
-    there = ti.ndarray(TYPES[array.dtype.name], array.shape)
-    there.from_numpy(array)
-    return there
-
-
-def write(there, array):
-    there.from_numpy(array)
-
-
-def download(there):
-    return there.to_numpy()
-
-
-wait = ti.sync
-
-
-def on_device(dtype, shape):
-    return ti.ndarray(dtype, shape)
-
-
-def on_host(dtype, shape):
-    return np.empty(shape, np.int32 if dtype == ti.i32 else np.float32)
+from benchmarks.gallery_taichi_arrays import FLOATS, GRID, INTEGERS, on_device, on_host
+from benchmarks.gallery_taichi_blocks import histogram, kmeans, matmul, reduction, scan
 
 
 @ti.func
@@ -90,37 +52,6 @@ def mandelbrot(side, left, top, step, empty=on_device):
     return lambda: _turns_to_leave(turns, left, top, step, 200, 0), (turns,)
 
 
-@ti.kernel
-def _matmul(a: GRID, b: GRID, c: GRID):
-    rows, depth, columns = a.shape[0], a.shape[1], b.shape[1]
-    across = (columns + TILE - 1) // TILE
-    ti.loop_config(block_dim=TILE * TILE)
-    for at in range((rows + TILE - 1) // TILE * across * TILE * TILE):
-        tile_a = ti.simt.block.SharedArray((TILE, TILE), ti.f32)
-        tile_b = ti.simt.block.SharedArray((TILE, TILE), ti.f32)
-        block, y, x = at // (TILE * TILE), at // TILE % TILE, at % TILE
-        row, column = block // across * TILE + y, block % across * TILE + x
-        total = 0.0
-        for t in range((depth + TILE - 1) // TILE):
-            tile_a[y, x] = 0.0
-            tile_b[y, x] = 0.0
-            if row < rows and t * TILE + x < depth:
-                tile_a[y, x] = a[row, t * TILE + x]
-            if t * TILE + y < depth and column < columns:
-                tile_b[y, x] = b[t * TILE + y, column]
-            ti.simt.block.sync()
-            for k in range(TILE):
-                total += tile_a[y, k] * tile_b[k, x]
-            ti.simt.block.sync()
-        if row < rows and column < columns:
-            c[row, column] = total
-
-
-def matmul(a, b, empty=on_device):
-    c = empty(ti.f32, (a.shape[0], b.shape[1]))
-    return lambda: _matmul(a, b, c), (c,)
-
-
 @ti.func
 def normal_below(x):
     k = 1.0 / (1.0 + 0.2316419 * abs(x))
@@ -143,43 +74,6 @@ def _prices(spot: FLOATS, strike: FLOATS, years: FLOATS, call: FLOATS, put: FLOA
 def black_scholes(spot, strike, years, empty=on_device):
     call, put = empty(ti.f32, spot.shape), empty(ti.f32, spot.shape)
     return lambda: _prices(spot, strike, years, call, put, 0.02, 0.3), (call, put)
-
-
-@ti.kernel
-def _sums(x: FLOATS, sums: FLOATS):
-    ti.loop_config(block_dim=WIDTH)
-    for at in range(sums.shape[0] * WIDTH):
-        part = ti.simt.block.SharedArray((WIDTH,), ti.f32)
-        block, t = at // WIDTH, at % WIDTH
-        total = 0.0
-        for k in range(EACH):
-            here = (block * EACH + k) * WIDTH + t
-            if here < x.shape[0]:
-                total += x[here]
-        part[t] = total
-        ti.simt.block.sync()
-        half = WIDTH // 2
-        while half > 0:
-            if t < half:
-                part[t] = part[t] + part[t + half]  # += would be atomic, which shared memory has not for floats
-            ti.simt.block.sync()
-            half //= 2
-        if t == 0:
-            sums[block] = part[0]
-
-
-def reduction(x):
-    pairs = []
-    while x.shape[0] > 1:
-        sums = ti.ndarray(ti.f32, -(-x.shape[0] // (WIDTH * EACH)))
-        pairs.append((x, sums))
-        x = sums
-
-    def run():
-        for pair in pairs:
-            _sums(*pair)
-
-    return run, (x,)
 
 
 @ti.kernel
@@ -211,29 +105,6 @@ def nbody(places, speeds):
             _move(places, speeds, 0.002)
 
     return run, (places,)
-
-
-@ti.kernel
-def _count(values: ti.types.ndarray(dtype=ti.u8, ndim=1), counts: INTEGERS):
-    for i in counts:
-        counts[i] = 0
-    ti.loop_config(block_dim=WIDTH)
-    for at in range((values.shape[0] + WIDTH * EACH - 1) // (WIDTH * EACH) * WIDTH):
-        own = ti.simt.block.SharedArray((WIDTH,), ti.i32)
-        block, t = at // WIDTH, at % WIDTH
-        own[t] = 0
-        ti.simt.block.sync()
-        for k in range(EACH):
-            here = (block * EACH + k) * WIDTH + t
-            if here < values.shape[0]:
-                own[ti.cast(values[here], ti.i32)] += 1  # atomic
-        ti.simt.block.sync()
-        counts[t] += own[t]
-
-
-def histogram(values, empty=on_device):
-    counts = empty(ti.i32, 256)
-    return lambda: _count(values, counts), (counts,)
 
 
 @ti.kernel
@@ -309,6 +180,44 @@ def spmv(values, columns, starts, x, empty=on_device):
     return lambda: _product(values, columns, starts, x, y), (y,)
 
 
+@ti.func
+def high_product(a, b):
+    return ti.cast(ti.cast(a, ti.u64) * ti.cast(b, ti.u64) >> 32, ti.u32)
+
+
+@ti.func
+def payoff(normal):
+    return ti.max(100.0 * ti.exp(0.01 + 0.2 * normal) - 105.0, 0.0)
+
+
+@ti.func
+def two_payoffs(a, b):
+    radius = ti.sqrt(-2.0 * ti.log((ti.cast(a >> 8, ti.f32) + 0.5) * 5.9604645e-8))
+    angle = ti.cast(b >> 8, ti.f32) * 3.7450702e-7
+    return payoff(radius * ti.cos(angle)) + payoff(radius * ti.sin(angle))
+
+
+@ti.kernel
+def _sum_payoffs(sums: FLOATS, turns: ti.i32):
+    m0, m1 = ti.u32(0xD2511F53), ti.u32(0xCD9E8D57)
+    for i in sums:
+        total = 0.0
+        for turn in range(turns):
+            a, b, c, d = ti.cast(i, ti.u32), ti.cast(turn, ti.u32), ti.u32(0), ti.u32(0)
+            k0, k1 = ti.u32(0x243F6A88), ti.u32(0x85A308D3)
+            for _ in ti.static(range(10)):
+                high0, low0, high1, low1 = high_product(m0, a), m0 * a, high_product(m1, c), m1 * c
+                a, b, c, d = high1 ^ b ^ k0, low1, high0 ^ d ^ k1, low0
+                k0, k1 = k0 + ti.u32(0x9E3779B9), k1 + ti.u32(0xBB67AE85)
+            total += two_payoffs(a, b) + two_payoffs(c, d)
+        sums[i] = total
+
+
+def monte_carlo(invocations, empty=on_device):
+    sums = empty(ti.f32, invocations)
+    return lambda: _sum_payoffs(sums, 16), (sums,)
+
+
 PROGRAMS = {
     "saxpy": saxpy,
     "mandelbrot": mandelbrot,
@@ -321,7 +230,9 @@ PROGRAMS = {
     "sobel": sobel,
     "heat": heat,
     "spmv": spmv,
+    "kmeans": kmeans,
+    "monte_carlo": monte_carlo,
+    "scan": scan,
 }
-FROM_HOST = {
-    name: functools.partial(run, empty=on_host) for name, run in PROGRAMS.items() if name not in {"reduction", "nbody", "heat"}
-}
+SEVERAL_KERNELS = {"reduction", "nbody", "heat", "kmeans", "scan"}
+FROM_HOST = {name: functools.partial(run, empty=on_host) for name, run in PROGRAMS.items() if name not in SEVERAL_KERNELS}

@@ -179,6 +179,33 @@ def spmv(values: Array, columns: Array, starts: Array, x: Array) -> Bound:
     return _submitted([_step("spmv", (values, columns, starts, x, y), _across(*x.shape))]), (y,)
 
 
+def kmeans(points: Array, centres: Array) -> Bound:
+    labels = _empty(points.shape[0], dtype=np.int32)
+    assign = _step("assign", (points, centres, labels), _across(points.shape[0]))
+    average = _step("average", (points, labels, centres), (centres.shape[0],))
+    return _submitted([assign, average], times=10), (labels, centres)
+
+
+def monte_carlo(invocations: int) -> Bound:
+    sums = _empty(invocations)
+    return _submitted([_step("monte_carlo", (sums,), _across(invocations, 128), np.uint32(16))]), (sums,)
+
+
+def scan(values: Array) -> Bound:
+    steps, sums = _running_sums(values)
+    return _submitted(steps), (sums,)
+
+
+def _running_sums(values: Array) -> tuple[list[Step], Array]:
+    groups = _across(*values.shape)
+    sums, totals = _empty(*values.shape, dtype=np.uint32), _empty(*groups, dtype=np.uint32)
+    step = _step("scan", (values, sums, totals), groups)
+    if groups == (1,):
+        return [step], sums
+    of_totals, found = _running_sums(totals)
+    return [step, *of_totals, _step("add_totals", (sums, found), groups)], sums
+
+
 PROGRAMS: dict[str, Callable[..., Bound]] = {
     "saxpy": saxpy,
     "mandelbrot": mandelbrot,
@@ -191,4 +218,7 @@ PROGRAMS: dict[str, Callable[..., Bound]] = {
     "sobel": sobel,
     "heat": heat,
     "spmv": spmv,
+    "kmeans": kmeans,
+    "monte_carlo": monte_carlo,
+    "scan": scan,
 }

@@ -54,8 +54,9 @@ def test_each_shader_in_wgsl_is_one_that_a_program_names() -> None:
     assert named == {path.stem for path in (BENCHMARKS / "wgsl").glob("*.wgsl")}
 
 
-def test_annotations_of_taichis_kernels_are_not_strings() -> None:
-    imported = [one.module for one in parsed("taichi").body if isinstance(one, ast.ImportFrom)]
+@pytest.mark.parametrize("module", ["taichi", "taichi_arrays", "taichi_blocks"])
+def test_annotations_of_taichis_kernels_are_not_strings(module: str) -> None:
+    imported = [one.module for one in parsed(module).body if isinstance(one, ast.ImportFrom)]
     assert "__future__" not in imported
 
 

@@ -21,6 +21,7 @@ from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
 from vyre_driver.isolated.arena import MappedArena
 from vyre_driver.isolated.packets import receive, send
+from vyre_driver.isolated.polling import Polling
 from vyre_driver.isolated.work import Work
 from vyre_driver.process.child import end_with_parent
 
@@ -54,8 +55,10 @@ def main(control: socket.socket, arena: int) -> None:
 
 def serve(work: Work, end: socket.socket) -> None:
     """Answer on one connection, request by request; an empty one only asks to be answered."""
+    polling = Polling(end)
     while True:
         try:
+            polling.wait()
             number, message = receive(end)
             send(end, number, answer_of(work, message) if message else b"")
         except (EOFError, OSError):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import DeviceLost, DispatchFailed, DispatchTimeout, DriverCrashed, ForkError
 from vyre_driver.isolated.packets import pair, receive, send
+from vyre_driver.isolated.polling import Polling
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.threads import start_all
 from vyre_driver.process.workers import ChildDied, Worker
@@ -48,10 +49,11 @@ class _Turn:
 class _Connection:
     """One end of a pair of sockets. ``owed`` is the number of an answer that is to come, ``asked`` of the first since."""
 
-    __slots__ = ("asked", "held", "owed", "socket", "turn", "within")
+    __slots__ = ("asked", "held", "owed", "polling", "socket", "turn", "within")
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
+        self.polling = Polling(end)
         self.turn: Callable[[], _Turn | None] = _nobody
         self.owed = self.asked = 0
         self.held: object = None
@@ -223,6 +225,7 @@ class Child:
                 send(connection.socket, number, message)
             except OSError:
                 raise self._end(f"it died before {what} reached it") from None
+            connection.polling.wait()
             answer = receive(connection.socket, number)[1]
             connection.owed = 0
             connection.held = None

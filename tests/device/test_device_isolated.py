@@ -117,19 +117,34 @@ def test_what_is_wrong_is_told_as_in_this_process(call: Callable[[Kernel], Any],
 
 def test_results_lie_in_memory_that_calls_take_without_a_copy_and_keep_it(isolated: IsolatedDriver, saxpy: Kernel) -> None:
     arena = isolated.child().arena
+    long, pushed = np.arange(5000, dtype=np.float32), {"alpha": 2.0, "count": 5000}
+    saxpy(long, long, **pushed)
     gc.collect()
     before = arena.given_bytes
-    pinned = isolated.pinned(1000, np.float32)
-    pinned[...] = X
-    first = saxpy(pinned, pinned, **PUSHED)
-    second = saxpy(first, pinned, out=pinned, **PUSHED)
-    assert (second is pinned, second.tolist(), first.tolist()) == (True, (7 * X).tolist(), (3 * X).tolist())
+    pinned = isolated.pinned(5000, np.float32)
+    pinned[...] = long
+    first = saxpy(pinned, pinned, **pushed)
+    second = saxpy(first, pinned, out=pinned, **pushed)
+    assert (second is pinned, second.tolist(), first.tolist()) == (True, (7 * long).tolist(), (3 * long).tolist())
     assert None not in {arena.place_of(one) for one in (pinned, first)}
     part = first[10:20]
     del first, second, pinned
-    assert (part.tolist(), arena.given_bytes > before) == ((3 * X[10:20]).tolist(), True)
+    assert (part.tolist(), arena.given_bytes > before) == ((3 * long[10:20]).tolist(), True)
     del part
     assert arena.given_bytes == before
+
+
+def test_results_of_small_calls_take_no_shared_memory_and_stay_as_they_are(isolated: IsolatedDriver, saxpy: Kernel) -> None:
+    arena, targets = isolated.child().arena, [np.empty(1000, np.float32), isolated.pinned(1000, np.float32)]
+    for _ in range(2):
+        saxpy(X, X, **PUSHED), saxpy(X, X, out=targets[0], **PUSHED)
+    gc.collect()
+    before = arena.given_bytes
+    found = [saxpy(X, X, alpha=alpha, count=1000) for alpha in range(5)]
+    written = [saxpy(X, X, alpha=5, count=1000, out=one) for one in targets]
+    assert arena.given_bytes == before
+    assert [one.tolist() for one in found] == [((alpha + 1) * X).tolist() for alpha in range(5)]
+    assert [(one is target, one.tolist()) for one, target in zip(written, targets, strict=True)] == [(True, (6 * X).tolist())] * 2
 
 
 def test_buffers_stay_in_the_process_and_do_what_buffers_do(isolated: Driver, saxpy: Kernel) -> None:
@@ -187,7 +202,7 @@ def test_tuning_in_the_process_is_kept_for_both(isolated: Driver) -> None:
     x = np.arange(512, dtype=np.uint32)
     space = TuningSpace((Axis("SIZE", (32, 64)),))
     shapes = {"y": 512, "z": 512}
-    found = isolated.tune(glsl(COUNTING), x, space=space, invocations=512, out_shapes=shapes, seconds=0.3)
+    found = isolated.tune(glsl(COUNTING), x, space=space, invocations=512, out_shapes=shapes, seconds=3)
     chosen = isolated.compile(glsl(COUNTING), space=space)
     assert chosen.constants["SIZE"] == found.best.candidate["SIZE"]
     with pytest.raises(UnsupportedFeature, match="listener of a tuning's progress"):

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pytest
@@ -21,7 +21,9 @@ from made_kernels import IN_PLACE
 
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DeviceNotFound, DispatchFailed, DispatchTimeout, DriverCrashed, ForkError
+from vyre_driver.isolated import process
 from vyre_driver.isolated.driver import IsolatedDriver
+from vyre_driver.isolated.process import Child
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ def test_ctrl_c_ends_a_call_and_leaves_caller_and_process_usable(
 
 def test_calls_interrupted_anywhere_give_no_wrong_result_and_leave_nothing(isolated: IsolatedDriver, saxpy: Kernel) -> None:
     arena = isolated.child().arena
-    assert is_right(saxpy)
+    assert (is_right(saxpy), is_right(saxpy)) == (True, True)
     gc.collect()
     before, wrong, interrupted = arena.given_bytes, 0, 0
     is_over = threading.Event()
@@ -249,7 +251,31 @@ def test_calls_interrupted_anywhere_give_no_wrong_result_and_leave_nothing(isola
     while any(not one.is_free() for one in isolated.child()._connections):  # noqa: SLF001 -- answers under way
         time.sleep(0.01)
     gc.collect()
-    assert (wrong, arena.given_bytes, is_right(saxpy)) == (0, before, True)
+    assert (wrong, is_right(saxpy), arena.given_bytes) == (0, True, before)
+
+
+def test_the_memory_of_a_call_that_was_broken_off_is_not_given_to_the_next(
+    isolated: IsolatedDriver, saxpy: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes between the request and its answer: the child still works on the arrays of that call."""
+    assert (is_right(saxpy), is_right(saxpy)) == (True, True)
+    places: list[object] = []
+    ask, receive = Child.ask, process.receive
+
+    def noted(child: Child, what: str, name: str, *arguments: object, **how: Any) -> Any:  # noqa: ANN401 -- a step's
+        places.append(arguments[2])
+        return ask(child, what, name, *arguments, **how)
+
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Child, "ask", noted)
+    monkeypatch.setattr(process, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        saxpy(X, X, alpha=7, count=100)
+    monkeypatch.setattr(process, "receive", receive)
+    assert (is_right(saxpy), is_right(saxpy)) == (True, True)
+    assert (places[0] != places[1], places[1] == places[2]) == (True, True)
 
 
 CALLER = """

@@ -6,7 +6,7 @@ grid. The first call of a form says it all, and tells how large the outputs are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.isolated.arena import Lease
+    from vyre_driver.isolated.arena import Arena, Lease
     from vyre_driver.isolated.process import Handle
 
 _ALIGNED = 256
 _MOST_VIEWS = 64
+_SMALL_BYTES = 1 << 14  # of all arrays of a call: to copy so many takes less time than to give a result a place of its own
+_MOST_AREAS = 8
 _GRID = frozenset({"workgroups", "invocations"})
 
 
@@ -67,10 +69,19 @@ def _add_options(found: list[object], options: Mapping[str, Any]) -> bool:
     return True
 
 
-class Form:
-    """A form of one kernel in one child, which knows it by a number."""
+class _Area(NamedTuple):
+    """Shared memory for all arrays of a small call, which one call at a time has."""
 
-    __slots__ = ("_inputs", "_number", "_outputs", "_views", "nbytes")
+    lease: Lease
+    places: tuple[int, ...]
+    inputs: list[NDArray[Any]]
+    outputs: list[NDArray[Any]]
+
+
+class Form:
+    """A form of one kernel in one child, which knows it by a number. Used by several threads."""
+
+    __slots__ = ("_areas", "_inputs", "_is_small", "_number", "_outputs", "_views", "nbytes")
 
     def __init__(self, number: int, arrays: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]) -> None:
         """Be the form of a call with these arrays, which gave these outputs."""
@@ -82,6 +93,8 @@ class Form:
             self.nbytes = (self.nbytes + one.nbytes + _ALIGNED - 1) & -_ALIGNED
         self._outputs = [(one.shape, one.dtype, nbytes_of(one.shape, one.dtype)) for one in outputs]
         self._views: dict[int, list[NDArray[Any]]] = {}
+        self._areas: list[_Area] = []  # which no call has
+        self._is_small = self.nbytes + sum(nbytes + _ALIGNED for _, _, nbytes in self._outputs) <= _SMALL_BYTES
 
     def told(self) -> tuple[list[tuple[tuple[int, ...], Any]], list[tuple[tuple[int, ...], Any]]]:
         """Return the shapes and types of its inputs and outputs, as they are sent."""
@@ -98,6 +111,8 @@ class Form:
         timeout: float | None,
     ) -> list[NDArray[Any]]:
         """Call the kernel, and return the outputs, which are those of ``out`` where it gives them; raises as ``Child.ask``."""
+        if self._is_small:
+            return self._call_small(kernel, what, arrays, numbers, out, timeout)
         arena = kernel.child.arena
         lease = None
         places: list[int] = []
@@ -128,6 +143,49 @@ class Form:
             if target is not found:
                 np.copyto(target, found)
         return list(out) if out else outputs
+
+    def _call_small(  # noqa: PLR0913 -- as ``call``
+        self,
+        kernel: Handle,
+        what: str,
+        arrays: Sequence[NDArray[Any]],
+        numbers: tuple[float, ...],
+        out: Sequence[NDArray[Any]],
+        timeout: float | None,
+    ) -> list[NDArray[Any]]:
+        """Call it with copies of all arrays in an area that is kept for the next call.
+
+        An area whose call was broken off is not used again: it goes back when the child is done with it.
+        """
+        try:
+            area = self._areas.pop()
+        except IndexError:  # each has its call
+            area = self._new_area(kernel.child.arena)
+        for copy, one in zip(area.inputs, arrays, strict=True):
+            copy[...] = one
+        call = kernel.number, self._number, area.places, numbers, timeout
+        kernel.child.ask(what, "again", *call, held=area, timeout=timeout)
+        if out:
+            for target, found in zip(out, area.outputs, strict=True):
+                target[...] = found
+            outputs = list(out)
+        else:
+            outputs = [found.copy() for found in area.outputs]
+        if len(self._areas) < _MOST_AREAS:
+            self._areas.append(area)
+        return outputs
+
+    def _new_area(self, arena: Arena) -> _Area:
+        lease = arena.lease(_SMALL_BYTES)
+        places = [lease.offset + begin for begin, _, _ in self._inputs]
+        inputs = [arena.array(lease.offset + begin, shape, dtype) for begin, shape, dtype in self._inputs]
+        outputs = []
+        begin = self.nbytes
+        for shape, dtype, nbytes in self._outputs:
+            places.append(lease.offset + begin)
+            outputs.append(arena.array(places[-1], shape, dtype))
+            begin += -(-nbytes // _ALIGNED) * _ALIGNED
+        return _Area(lease, tuple(places), inputs, outputs)
 
     def _viewed(self, lease: Lease) -> list[NDArray[Any]]:
         """Return the inputs at a lease's place as arrays that do not hold it: only who has the place writes to them."""

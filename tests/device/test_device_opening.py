@@ -121,11 +121,16 @@ def test_a_device_that_takes_no_work_is_not_opened_and_the_next_one_is(
 
 
 def test_a_device_that_others_keep_busy_is_opened_with_its_first_submission_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = [True]
+
     class Busy(_layer.Transfer):
         def wait(self, timeout_ns: int | None = None) -> int:
-            return VK_TIMEOUT if timeout_ns is not None else super().wait(timeout_ns)
+            return VK_TIMEOUT if busy and timeout_ns is not None else super().wait(timeout_ns)
 
     monkeypatch.setattr(_layer, "Transfer", Busy)
     with Driver(allow_software=True) as driver:
-        assert driver.context.device._first is not None  # noqa: SLF001
+        device = driver.context.device
         assert driver.compile(shipped_module("saxpy"))(X, X, alpha=2.0, count=64).tolist() == (3 * X).tolist()
+        assert [device.counters()["work_pending"] for _ in range(2)] == [1, 1]
+        busy.clear()  # it has ended before the call did
+        assert device.counters()["work_pending"] == 0

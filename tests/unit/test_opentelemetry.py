@@ -30,9 +30,13 @@ class Opened:
         self.events = Events()
         self.is_closed = False
         self.device = SimpleNamespace(name="a GPU", device_uuid=b"\0")
-        layer: Any = "in the child" if is_isolated else SimpleNamespace(counters=lambda: {"work_pending": 2})
-        there = {} if is_isolated else {"moved": SimpleNamespace(up=5, down=7), "allocated": 9}
-        self.context = SimpleNamespace(device=SimpleNamespace(layer=layer, **there))
+        layer = "in the child" if is_isolated else object()
+        there: dict[str, Any] = {
+            "moved": SimpleNamespace(up=5, down=7),
+            "allocated": 9,
+            "counters": lambda: {"work_pending": 2},
+        }
+        self.context = SimpleNamespace(device=SimpleNamespace(layer=layer, **({} if is_isolated else there)))
 
 
 def spans_provider() -> tuple[Any, Any]:

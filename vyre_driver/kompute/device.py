@@ -12,6 +12,7 @@ from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _Made = TypeVar("_Made")
-_FIRST_SUBMISSION_NS = 10_000_000
 _ROBUST_ACCESS = "robustBufferAccess"
 
 BACKEND_ID = "kompute"
@@ -107,24 +107,7 @@ class KomputeDevice:
         # Without the layer, what kompute asks for.
         self.api_version = min(physical.loader_version, physical.api_version) if self.layer else API_1_1
         self._check_features()
-        self._first = self._submit_first()
-
-    def _submit_first(self) -> _layer.Transfer | None:
-        """Submit nothing, so that what a device does once for its first submission is a part of opening it.
-
-        An H200 spends 1.2 ms on that, by which a server's first call would be late. Others may keep the device busy: the wait
-        takes 10 ms at most, and what comes back is still under way. Raises DispatchFailed, DeviceLost or DeviceOutOfMemory.
-        """
-        if "fences" not in self.hooks or self.layer is None:
-            return None
-        try:
-            first = _layer.Transfer(self.layer, ())
-            self.raise_failure(first.submit())
-            self.check_result(first.wait(_FIRST_SUBMISSION_NS))
-        except BaseException:
-            self.close()
-            raise
-        return first if first.is_pending else None
+        self._first = submit_first(self)
 
     def _wanted_features(self) -> tuple[str, ...]:
         if "features" not in self.hooks:
@@ -315,8 +298,15 @@ class KomputeDevice:
         return {
             "hooks": list(self.hooks),
             "features": sorted(self.features),
-            "counters": self.layer.counters() if self.layer is not None else {},
+            "counters": self.counters(),
         }
+
+    def counters(self) -> dict[str, int]:
+        """Return the layer's counters; none without it."""
+        if self.layer is None:
+            return {}
+        end_first(self._first)
+        return self.layer.counters()
 
     def close(self) -> None:
         """Destroy the device and all that was made on it, after its work has ended; in a forked child, nothing.

@@ -177,7 +177,7 @@ def _memory(driver: Driver) -> Iterator[Sample]:
 def _in_flight(driver: Driver) -> Iterator[Sample]:
     device: Any = driver.context.device
     if device.layer is not None and not _is_elsewhere(device):
-        yield device.layer.counters()["work_pending"], {}
+        yield device.counters()["work_pending"], {}
 
 
 def _is_elsewhere(device: Any) -> bool:  # noqa: ANN401 -- of an isolated driver it is no KomputeDevice

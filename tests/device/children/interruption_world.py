@@ -102,7 +102,7 @@ def device_left(driver: Driver) -> dict[str, int]:
     layer = driver.context.device.layer
     left = {"available": driver.context.device._available()}  # noqa: SLF001
     if layer is not None and layer.is_alive:
-        left |= {name: layer.counters()[name] for name in ("memory_live_bytes", "work_pending")}
+        left |= {name: driver.context.device.counters()[name] for name in ("memory_live_bytes", "work_pending")}
     return left
 
 

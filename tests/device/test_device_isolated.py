@@ -144,7 +144,9 @@ def test_results_of_small_calls_take_no_shared_memory_and_stay_as_they_are(isola
     written = [saxpy(X, X, alpha=5, count=1000, out=one) for one in targets]
     assert arena.given_bytes == before
     assert [one.tolist() for one in found] == [((alpha + 1) * X).tolist() for alpha in range(5)]
-    assert [(one is target, one.tolist()) for one, target in zip(written, targets, strict=True)] == [(True, (6 * X).tolist())] * 2
+    assert [(one is target, one.tolist()) for one, target in zip(written, targets, strict=True)] == [
+        (True, (6 * X).tolist())
+    ] * 2
 
 
 def test_buffers_stay_in_the_process_and_do_what_buffers_do(isolated: Driver, saxpy: Kernel) -> None:

@@ -255,7 +255,7 @@ def test_calls_interrupted_anywhere_give_no_wrong_result_and_leave_nothing(isola
 
 
 def test_the_memory_of_a_call_that_was_broken_off_is_not_given_to_the_next(
-    isolated: IsolatedDriver, saxpy: Kernel, monkeypatch: pytest.MonkeyPatch
+    saxpy: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C comes between the request and its answer: the child still works on the arrays of that call."""
     assert (is_right(saxpy), is_right(saxpy)) == (True, True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vyre_driver.errors import DispatchFailed
-from vyre_driver.isolated.arena import PAGE_BYTES, Arena, MappedArena, class_of
+from vyre_driver.isolated.arena import PAGE_BYTES, Arena, MappedArena, class_of, copy_array
 
 
 @pytest.fixture
@@ -94,3 +95,14 @@ def test_more_than_there_is_is_refused(arena: Arena) -> None:
     with pytest.raises(DispatchFailed, match=r"bytes are not left of its \d+\)\. Fix: let go of results, or raise the limits"):
         arena.lease(arena.size + 1)
     assert arena.lease(1).nbytes == 1
+
+
+@pytest.mark.parametrize("dtype", ["?", "f4", "c16", "M8[s]", [("a", "u1"), ("b", "f4")], "V3"])
+def test_an_array_is_copied_whole_however_long_it_is_and_wherever_it_lies(arena: Arena, dtype: Any) -> None:  # noqa: ANN401 -- a type
+    kind = np.dtype(dtype)
+    for count in (1, 1000, (1 << 22) // kind.itemsize):
+        source = np.arange(2 * count * kind.itemsize, dtype=np.uint32).astype(np.uint8).view(kind).reshape(2, count)
+        targets = [arena.lease(source.nbytes).array((2, count), kind), np.zeros((count, 2), kind).T]
+        for target in targets:
+            copy_array(target, source)
+            assert target.tobytes() == source.tobytes()

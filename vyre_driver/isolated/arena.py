@@ -25,6 +25,7 @@ import numpy as np
 
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.vulkan.layer._layer import copy_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -189,6 +190,14 @@ def class_of(nbytes: int) -> int:
 def nbytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Return the bytes of an array."""
     return math.prod(shape) * dtype.itemsize
+
+
+def copy_array(target: NDArray[Any], source: NDArray[Any]) -> None:
+    """Copy an array to another of its shape and type: a long one by several threads, as the driver in the child does."""
+    if source.nbytes < _LONG_BYTES or not (source.flags.c_contiguous and target.flags.c_contiguous):
+        np.copyto(target, source)
+    else:
+        copy_bytes(target.reshape(-1).view(np.uint8), source.reshape(-1).view(np.uint8))
 
 
 def _mapped(descriptor: int) -> tuple[int, mmap.mmap]:

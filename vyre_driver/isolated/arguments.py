@@ -9,7 +9,7 @@ import numpy as np
 
 from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.errors import InvalidInput
-from vyre_driver.isolated.arena import nbytes_of
+from vyre_driver.isolated.arena import copy_array, nbytes_of
 from vyre_driver.isolated.device import part_of
 from vyre_driver.isolated.places import VALUE, Encoded, place_in_arena
 from vyre_driver.kompute.buffer import Buffer
@@ -76,7 +76,7 @@ class Sent:
     def finish(self) -> None:
         """Write to the targets outside the shared memory what the child has left for them."""
         for target, found in self.copied_back:
-            np.copyto(target, found)
+            copy_array(target, found)
 
     def _argument(self, given: object) -> Encoded:
         if type(given) is not np.ndarray:
@@ -95,7 +95,7 @@ class Sent:
             self.held.append(given)
             return place_in_arena(place, given)
         copy, sent = self.room(given.shape, given.dtype)
-        np.copyto(copy, given)
+        copy_array(copy, given)
         return sent
 
     def _buffer(self, given: Buffer) -> Encoded:

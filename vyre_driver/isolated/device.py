@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from vyre_driver.errors import DispatchFailed, UnsupportedFeature
-from vyre_driver.isolated.arena import nbytes_of
+from vyre_driver.isolated.arena import copy_array, nbytes_of
 from vyre_driver.isolated.places import place_in_arena, place_in_buffer
 from vyre_driver.kompute.attributes import setter
 from vyre_driver.kompute.buffer import Buffer, Storage
@@ -110,7 +110,7 @@ class IsolatedMemory:
         lease, place = None, arena.place_of(array)
         if place is None:
             lease = arena.lease(array.nbytes)
-            np.copyto(lease.array(array.shape, array.dtype), array)
+            copy_array(lease.array(array.shape, array.dtype), array)
             place = lease.offset
         source = ("array", place, (array.nbytes,), "|u1")
         self._ask("write", self._part(offset, array.nbytes), source, deadline, held=(lease, array))
@@ -125,7 +125,7 @@ class IsolatedMemory:
         lease = arena.lease(byte_len)
         found = lease.array((byte_len,), _BYTE)
         self._ask("read", self._part(offset, byte_len), place_in_arena(lease.offset, found), deadline, held=lease)
-        np.copyto(out, found)
+        copy_array(out, found)
         return out
 
     def fill_range(self, offset: int, byte_len: int, pattern: bytes, deadline: Deadline) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.isolated.arena import nbytes_of
+from vyre_driver.isolated.arena import copy_array, nbytes_of
 from vyre_driver.isolated.places import dtype_of
 
 if TYPE_CHECKING:
@@ -125,23 +125,16 @@ class Form:
             if lease is None:
                 lease = arena.lease(self.nbytes)
                 views = self._views.get(lease.offset) or self._viewed(lease)
-            np.copyto(views[place], one)
+            copy_array(views[place], one)
             places.append(lease.offset + self._inputs[place][0])
-        outputs: list[NDArray[Any]] = []
-        for place, (shape, dtype, nbytes) in enumerate(self._outputs):
-            offset = arena.place_of(out[place]) if out else None
-            if offset is None:
-                room = arena.lease(nbytes)
-                offset = room.offset
-                outputs.append(room.array(shape, dtype))
-            else:
-                outputs.append(out[place])
-            places.append(offset)
+        targets = [self._target(arena, place, out) for place in range(len(self._outputs))]
+        places += [place for place, _ in targets]
+        outputs = [found for _, found in targets]
         held, call = (lease, arrays, outputs), (kernel.number, self._number, tuple(places), numbers, timeout)
         kernel.child.ask(what, "again", *call, held=held, timeout=timeout)
         for target, found in zip(out, outputs, strict=False):
             if target is not found:
-                np.copyto(target, found)
+                copy_array(target, found)
         return list(out) if out else outputs
 
     def _call_small(  # noqa: PLR0913 -- as ``call``
@@ -186,6 +179,15 @@ class Form:
             outputs.append(arena.array(places[-1], shape, dtype))
             begin += -(-nbytes // _ALIGNED) * _ALIGNED
         return _Area(lease, tuple(places), inputs, outputs)
+
+    def _target(self, arena: Arena, number: int, out: Sequence[NDArray[Any]]) -> tuple[int, NDArray[Any]]:
+        """Return where an output is written, and the array there: that of ``out`` where it lies in the shared memory."""
+        place = arena.place_of(out[number]) if out else None
+        if place is not None:
+            return place, out[number]
+        shape, dtype, nbytes = self._outputs[number]
+        room = arena.lease(nbytes)
+        return room.offset, room.array(shape, dtype)
 
     def _viewed(self, lease: Lease) -> list[NDArray[Any]]:
         """Return the inputs at a lease's place as arrays that do not hold it: only who has the place writes to them."""

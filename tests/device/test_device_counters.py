@@ -25,6 +25,10 @@ pytestmark = pytest.mark.device
 def driver() -> Iterator[Driver]:
     """A driver under the layer, which counts."""
     with Driver() as opened:
+        layer = opened.context.device.layer
+        assert layer is not None
+        layer.wait_idle()
+        counters(opened)  # which ends its first submission, where that took longer than opening waits
         yield opened
 
 

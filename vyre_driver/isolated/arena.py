@@ -63,9 +63,8 @@ class Lease:
 class _Return(weakref.ref[Lease]):
     """What comes back when a lease has gone. Its callback is a function of C, which no interrupt ends halfway."""
 
-    __slots__ = ("bytes", "offset")
-    bytes: int
-    offset: int
+    bytes = 0  # until it is known what comes back
+    offset = 0
 
 
 class Arena:
@@ -107,7 +106,8 @@ class Arena:
             offset = next(reversed(places))
             lease = Lease(self, offset, nbytes)
             back = _Return(lease, self._returned.append)
-            back.offset, back.bytes = offset, size
+            back.offset = offset
+            back.bytes = size
             self._given[offset] = back  # from here on it comes back by itself
             if size >= _LONG_BYTES:
                 self._long.pop(offset, None)
@@ -145,7 +145,8 @@ class Arena:
         """Put back the places whose leases have gone; under the lock."""
         while self._returned:
             back = self._returned[0]
-            self._free[back.bytes][back.offset] = None
+            if back.bytes:  # else an interrupt came before the place was taken
+                self._free[back.bytes][back.offset] = None
             if back.bytes >= _LONG_BYTES:
                 self._long[back.offset] = back.bytes
             if self._given.get(back.offset) is back:

@@ -2,12 +2,14 @@
 
 Each call takes a connection of its own for its length, which a thread of the child serves, so that as many calls go on at once
 as there are threads. What an interrupt breaks off leaves its connection owing an answer: before it is used again it is asked to
-answer something else, and what comes before that is passed over.
+answer something else, and what comes before that is passed over. The call that follows an interrupt waits a moment for that, on
+whichever connection it goes itself: what was broken off may be the change of a push constant.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import pickle
 import socket
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _CHILD = "vyre_driver.isolated.child"
 _START_S = 120.0
 _MAKING_S = 60.0  # what a call's time-out is longer by here than in the child: making a pipeline is not counted there
+_OVERTAKING_S = 0.5  # how long what was broken off is waited for, once
 _MOST_S = 2e6  # poll(2) takes no more milliseconds than an int holds
 _DYING_S = 5.0
 _numbers = itertools.count(1)
@@ -49,7 +52,7 @@ class _Turn:
 class _Connection:
     """One end of a pair of sockets. ``owed`` is the number of an answer that is to come, ``asked`` of the first since."""
 
-    __slots__ = ("asked", "held", "owed", "polling", "socket", "turn", "within")
+    __slots__ = ("asked", "has_waited", "held", "owed", "polling", "socket", "turn", "within")
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
@@ -58,24 +61,34 @@ class _Connection:
         self.owed = self.asked = 0
         self.held: object = None
         self.within: float | None = None
+        self.has_waited = False
+
+    def set_timeout(self, within: float | None) -> None:
+        """Have the socket wait so many seconds, for ever if None."""
+        if self.within != within:
+            self.within = math.nan  # which equals nothing: an interrupt may come before or after the step that sets it
+            self.socket.settimeout(within)
+            self.within = within
 
     def is_free(self) -> bool:
-        """Whether nobody uses it and no answer is under way."""
+        """Whether nobody uses it and no answer is under way.
+
+        What a broken-off call had asked for is waited for once, for a short time: a later call should not overtake it.
+        """
         if self.turn() is not None:
             return False
         if not self.owed:
             return True
         try:
-            if self.within is not None:
-                self.socket.settimeout(None)
-                self.within = None
             # Asked anew each time: an interrupt may have lost the answer to the one before.
             number = next(_numbers)
             send(self.socket, number, b"", socket.MSG_DONTWAIT)
             self.asked = self.asked or number
-            while receive(self.socket, None, socket.MSG_DONTWAIT)[0] < self.asked:
+            within, self.has_waited = (0.0 if self.has_waited else _OVERTAKING_S), True
+            self.set_timeout(within)
+            while receive(self.socket)[0] < self.asked:
                 pass
-        except (BlockingIOError, EOFError, OSError):
+        except (EOFError, OSError):
             return False
         self.owed = self.asked = 0
         self.held = None
@@ -97,8 +110,7 @@ class Handle:
 
 
 class _Gone(weakref.ref[Handle]):
-    __slots__ = ("number",)
-    number: int
+    number = 0  # until it is known which has gone
 
 
 class Child:
@@ -217,10 +229,8 @@ class Child:
         turn = self._turn()
         connection, number = turn.connection, next(_numbers)
         try:
-            if connection.within != within:
-                connection.socket.settimeout(within)
-                connection.within = within
-            connection.held, connection.owed = held, number
+            connection.set_timeout(within)
+            connection.held, connection.has_waited, connection.owed = held, False, number
             try:
                 send(connection.socket, number, message)
             except OSError:
@@ -238,11 +248,14 @@ class Child:
     def _turn(self) -> _Turn:
         """Return the hold on a connection that nobody uses."""
         with self._lock:
+            free = None
             for one in self._connections:
-                if one.is_free():
-                    turn = _Turn(one)
-                    one.turn = weakref.ref(turn)
-                    return turn
+                if (free is None or (one.owed and not one.has_waited)) and one.is_free():
+                    free = free or one
+            if free is not None:
+                turn = _Turn(free)
+                free.turn = weakref.ref(turn)
+                return turn
             ours, theirs = pair()
             with theirs:
                 try:
@@ -262,8 +275,9 @@ class Child:
         with self._lock:
             while self._dropped:
                 number = self._dropped[0].number
-                self._unsaid[number] = None
-                self._handles.pop(number, None)
+                if number:  # else an interrupt came before anything was made under it
+                    self._unsaid[number] = None
+                    self._handles.pop(number, None)
                 self._dropped.popleft()
             return tuple(self._unsaid)
 

@@ -138,7 +138,7 @@ def run_case(
 
 
 def statistics_of(plan: BoundPlan) -> dict[str, object]:
-    """Return what the driver tells of the code that multiplies, with VYRE_PIPELINE_STATISTICS=1."""
+    """Return the driver's statistics of the code that multiplies, with VYRE_PIPELINE_STATISTICS=1."""
     facts = plan.bound[0].pipeline.facts  # type: ignore[union-attr] # of a dispatch
     return {} if facts is None else {of.name: of.value for exe in facts.executables for of in exe.statistics}
 

@@ -91,7 +91,7 @@ class Simulated:
     """A fleet of so many machines and processes each, for several cases."""
 
     def __init__(self, device: PhysicalDevice, place: Path, pipelines: int, compile_s: float) -> None:
-        """Make the keys of who compiles and of who is not trusted."""
+        """Make the keys of the machines that compile, and one that is not trusted."""
         signer, self._stranger = make_key(place / "key"), make_key(place / "stranger")
         (place / "trusted").write_text(trust_line("fleet", signer), "utf-8")
         self.fleet = Fleet(device, Trust.read(place / "trusted"), signer, pipelines, compile_s)

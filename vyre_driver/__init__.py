@@ -1,7 +1,7 @@
 """Arrays, programs and shaders in, results out: the Vulkan driver layer of the vyre GPU compiler.
 
-Importing this touches neither Vulkan nor kompute nor the disk. Each name is imported when it is first asked for: who wants keys
-or a cache only does not wait for the rest.
+Importing this touches neither Vulkan nor kompute nor the disk. Each name is imported when it is first asked for: a program that
+needs only keys or a cache does not wait for the rest.
 """
 
 from typing import TYPE_CHECKING

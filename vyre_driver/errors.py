@@ -271,7 +271,7 @@ class InvalidBundle(VyreError, ValueError, code=2206):
 
 
 class InvalidRegistration(VyreError, ValueError, code=2207):
-    """What is registered is not a backend, or its id is taken (``backend``, ``sources``)."""
+    """The registered object is not a backend, or its id is taken (``backend``, ``sources``)."""
 
 
 class InvalidAutotuneRecord(VyreError, ValueError, code=2208):
@@ -387,4 +387,4 @@ class CacheNotWarm(VyreError, RuntimeError, code=2601):
 
 
 class InstallationUnusable(VyreError, ImportError, code=2701):
-    """What is installed does not fit this Python or this system, or what it requires is missing, too old or another module."""
+    """The installation does not fit this Python or this system, or a requirement is missing, too old or another module."""

@@ -165,7 +165,7 @@ ROBUST_ACCESS = Setting(
 )
 PIPELINE_STATISTICS = Setting(
     "VYRE_PIPELINE_STATISTICS",
-    "Asks the Vulkan driver what it tells of compiled code, such as registers and spills: `kernel.trace.executables`, and the "
+    "Asks the Vulkan driver for statistics of compiled code, such as registers and spills: `kernel.trace.executables`, and the "
     "results of tuning. Pipelines are compiled anew for it. Read when a device is opened.",
 )
 SPIRV_VAL = Setting(

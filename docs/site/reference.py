@@ -164,7 +164,7 @@ PAGES = (
     Page(
         "nodes",
         "Nodes of programs",
-        "What the builders on [the page before](programs.md) make: for whoever reads, prints or rewrites programs.",
+        "What the builders on [the page before](programs.md) make: for code that reads, prints or rewrites programs.",
         (
             _section(
                 "Statements",

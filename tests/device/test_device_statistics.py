@@ -1,4 +1,4 @@
-"""What the driver tells of compiled code: asked for by a setting, under its own names, and at no cost to who does not ask.
+"""The driver's statistics of compiled code: asked for by a setting, under its own names, and at no cost where nobody asks.
 
 Below ours stands a layer of the tests, telling.c, as a driver that tells; it ends the process on a breach of Vulkan's rules.
 """

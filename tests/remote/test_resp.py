@@ -78,7 +78,7 @@ class Server:
                 return
             self.connections += 1
             self.heard += made.recv(1 << 16)
-            with suppress(OSError):  # who asked may have gone at the first bytes
+            with suppress(OSError):  # the client may have gone at the first bytes
                 for piece in self.says:
                     made.sendall(piece)
             if self.ends:

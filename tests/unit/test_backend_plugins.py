@@ -230,4 +230,4 @@ def test_a_plug_in_that_acquires_itself_is_told_so(installed: Install, monkeypat
     text = "from vyre_driver.backends.acquisition import acquire\ndef registration():\n    return acquire('self')\n"
     installed("toy_self", text, self="toy_self:registration")
     kind, code, message = refusal(lambda: acquire("self"))
-    assert (kind, code, "it is being imported by who asks for it" in message) == (BackendUnavailable, 2004, True)
+    assert (kind, code, "its own import asks for it" in message) == (BackendUnavailable, 2004, True)

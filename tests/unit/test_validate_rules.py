@@ -234,7 +234,7 @@ def documented_rows(path: Path) -> list[str]:
 def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> None:
     examples = {case.rule: f"{case.path}: {case.message}" for case in reversed(CASES)}
     examples[Rule.NARROWING] = "body[0].value: the cast from u32 to u8 drops the upper bits"
-    upstreams = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
+    upstreams = "what is pushed decides which invocations reach this barrier, and upstream's validator refuses that"
     examples[Rule.PUSHED_BARRIER] = f"body[0].body[0]: {upstreams}"
     examples[Rule.ATOMIC_WORKGROUP] = (
         "body[0].value: 'shared' is workgroup memory, on which upstream's validator refuses atomics"

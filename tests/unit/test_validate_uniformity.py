@@ -211,7 +211,7 @@ def test_ways_through_a_program(nodes: list[Node], refused: list[str]) -> None:
 
 
 N_PUSHED, MANY = BufferDecl.push("n", 8, N), BufferDecl.push("many", 9, N, 4)
-UPSTREAM = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
+UPSTREAM = "what is pushed decides which invocations reach this barrier, and upstream's validator refuses that"
 
 
 def judged(*nodes: Node) -> tuple[list[str], list[str]]:

@@ -238,7 +238,7 @@ class _Plugin:
 
     @functools.cached_property
     def sources(self) -> list[str]:
-        """Who claims it: each distribution with its version, and what its entry point names."""
+        """The plug-ins that claim it: each distribution with its version, and what its entry point names."""
         dists = ((one.dist, one.value) for one in self._entries)
         return [value if dist is None else f"{dist.name} {dist.version} ({value})" for dist, value in dists]
 
@@ -252,7 +252,7 @@ class _Plugin:
         InvalidRegistration
             If it has no registration, or two plug-ins claim the id.
         """
-        outcome = self.outcome() or self._unavailable("it is being imported by who asks for it")
+        outcome = self.outcome() or self._unavailable("its own import asks for it")
         if isinstance(outcome, VyreError):
             raise outcome
         return outcome

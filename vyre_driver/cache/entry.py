@@ -16,7 +16,7 @@ Layout, format version 2, little-endian:
 | 88 | 24 | vendorID (4), deviceID (4), pipelineCacheUUID (16) | a blob of another device |
 | 112 | 24 | driverUUID (16), driverID (4), driverVersion (4) | |
 | 136 | 32 | BLAKE3 of driverInfo | |
-| 168 | 24 | who wrote it, ASCII, padded with NUL | |
+| 168 | 24 | the writer's name and version, ASCII, padded with NUL | |
 | 192 | 4 | manifest length | |
 | 196 | 4 | zero | |
 | 200 | 8 | SPIR-V length | |
@@ -24,7 +24,7 @@ Layout, format version 2, little-endian:
 | 216 | ... | manifest, SPIR-V, native blob | |
 | end - 32 | 32 | when sealed: HMAC-SHA-256 of all from 48 up to here (seal.py) | entries written without the key |
 
-The digest tells corruption, not malice: who may write to the directory may write a valid entry, so the directory is trusted
+The digest tells corruption, not malice: writing to the directory is enough to write a valid entry, so the directory is trusted
 only when no other user can (root.py).
 """
 

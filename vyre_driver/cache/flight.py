@@ -223,7 +223,7 @@ class MachineLock:
 class FlightLock(MachineLock):
     """The lock of one key.
 
-    ``which`` is ``first`` or ``second`` of those who compile, and ``remote`` of who asks a store for it.
+    ``which`` is ``first`` or ``second`` of those who compile, and ``remote`` of the process that asks a store for it.
     """
 
     def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:

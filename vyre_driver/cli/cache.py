@@ -72,7 +72,7 @@ def _add_bundles(action: Callable[..., argparse.ArgumentParser]) -> None:
     export.add_argument("file", help="the bundle to write")
     export.add_argument("keys", nargs="*", metavar="KEY", help="only these")
     export.add_argument(
-        "--sign", action="store_true", help="sign each entry (VYRE_CACHE_SIGN_KEY_FILE), for who has our public key"
+        "--sign", action="store_true", help="sign each entry (VYRE_CACHE_SIGN_KEY_FILE), for users who have our public key"
     )
     take = action("import", _import, "take the entries of a bundle that fit the devices here")
     take.add_argument("file", help="the bundle to read")

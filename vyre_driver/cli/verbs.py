@@ -80,7 +80,7 @@ VERBS = {
         "run a Python program and write what its drivers did over time",
         "Run a Python program as it is, and write what the drivers that it opens did, by\n"
         "the clocks of host and device, for Perfetto; and print where the time went.\n"
-        "What child processes do is in none of it: trace them too, and join the traces.",
+        "It leaves out child processes: trace them too, and join the traces.",
         (
             "trace program.py --size 1000",
             "trace -o run.json.gz --html run.html -m package.module",

@@ -54,7 +54,7 @@ class Certificates(NamedTuple):
 def make_certificates(folder: str) -> Certificates:
     """Make a certificate for all processes of a fleet, and its key, in a folder; it vouches for itself, for a year.
 
-    Who has the key may run code on every machine of the fleet: it is readable by its owner alone.
+    Anybody with the key can run code on every machine of the fleet: it is readable by its owner alone.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def check_address(address: str, *, has_certificates: bool) -> str:
     Raises
     ------
     InvalidCommand
-        If it is no address, or is beyond this host without TLS: Dask runs what whoever reaches it sends.
+        If it is no address, or is beyond this host without TLS: Dask runs whatever it is sent.
     """
     whole = address if "://" in address else f"{'tls' if has_certificates else 'tcp'}://{address}"
     parts = urlsplit(whole)

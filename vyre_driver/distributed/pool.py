@@ -217,7 +217,7 @@ class FleetPool:
         given = (kernel.carried, list(arrays), options, self.losses)
         if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
             return self._submit(tasks.call, *given, keep=keep, key=key, **where)
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": 1 << 60}):  # docs/distributed.md tells of it
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": 1 << 60}):  # docs/distributed.md has it
             return self._submit(tasks.call, *given, keep=keep, key=key, **where)
 
     def _submit(self, task: Callable[..., Any], *arguments: object, **options: Any) -> FleetFuture:  # noqa: ANN401 -- Dask's

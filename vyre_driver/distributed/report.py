@@ -1,4 +1,4 @@
-"""What a fleet tells of itself: a table of its workers."""
+"""A table of a fleet's workers."""
 
 from __future__ import annotations
 

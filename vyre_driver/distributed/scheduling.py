@@ -25,7 +25,7 @@ _MOST_RECORDS = 65_536
 
 
 class Losses:
-    """How many devices each task has lost. Called by the scheduler when a worker tells of one, before the task's failure."""
+    """How many devices each task has lost. Called by the scheduler when a worker reports one, before the task's failure."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         """Begin without losses."""
@@ -43,7 +43,7 @@ class Losses:
 
 
 class Callers:
-    """The workers that have loaded and called each kernel, in their order: who comes first compiles, the others wait for it."""
+    """The workers that have loaded and called each kernel, in their order: the first compiles, the others wait for it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         """Begin without any."""
@@ -54,8 +54,8 @@ class Callers:
         """Return whom a worker asks for a kernel's entries before it calls it (else: loads it), and note that it does so now.
 
         Those are workers that have called it before, else those that have loaded it; nobody where one of them has the same
-        cache, in ``place``. Also whether it waits for the end of their first calls: only who calls waits, and only for those
-        that came to call before it, so that no two wait for each other.
+        cache, in ``place``. Also whether it waits for the end of their first calls: one that only loads does not, and one
+        that calls waits only for those that came to call before it, so that no two wait for each other.
         """
         called, loaded = self._alive(digest, True), self._alive(digest, False)
         known = self._of[digest, is_called] = called if is_called else loaded

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BufferAccess(enum.Enum):
-    """Who may read and write; the value is the place in upstream's declaration, which digest v2 hashes."""
+    """Whether it is read, written or both; the value is the place in upstream's declaration, which digest v2 hashes."""
 
     READ_ONLY = 0
     READ_WRITE = 1

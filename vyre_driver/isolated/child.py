@@ -40,7 +40,7 @@ def main(control: socket.socket, arena: int) -> None:
         sys.path[:] = job["path"]
         work = Work(_opened(job), MappedArena(arena))
         answer = pickle.dumps((True, work.facts()), 5)
-    except Exception as error:  # noqa: BLE001 -- sent to who asked
+    except Exception as error:  # noqa: BLE001 -- sent to the caller
         send(control, number, pickled_error(error))
         return
     send(control, number, answer)
@@ -73,7 +73,7 @@ def answer_of(work: Work, message: bytes) -> bytes:
             work.drop(one)
         value = work.do(name, arguments)
         return NOTHING if value is None else pickle.dumps((True, value), 5)
-    except Exception as error:  # noqa: BLE001 -- sent to who asked
+    except Exception as error:  # noqa: BLE001 -- sent to the caller
         return pickled_error(error)
 
 

@@ -190,7 +190,7 @@ class Form:
         return room.offset, room.array(shape, dtype)
 
     def _viewed(self, lease: Lease) -> list[NDArray[Any]]:
-        """Return the inputs at a lease's place as arrays that do not hold it: only who has the place writes to them."""
+        """Return the inputs at a lease's place as arrays that do not hold it: only the holder of the place writes to them."""
         if len(self._views) >= _MOST_VIEWS:
             self._views.clear()
         found = [lease.arena.array(lease.offset + begin, shape, dtype) for begin, shape, dtype in self._inputs]

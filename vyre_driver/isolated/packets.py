@@ -1,6 +1,6 @@
 """Messages between a driver and its child: whole ones, told apart by their numbers.
 
-A socket of packets keeps where each begins, so that who was interrupted in the middle of an exchange asks once more under
+A socket of packets keeps where each begins, so that a caller interrupted in the middle of an exchange asks once more under
 another number and passes over what comes before: no exchange leaves half a message behind. Each is sent in packets of a number
 (8 bytes), whether another follows (1 byte) and a part of the message.
 

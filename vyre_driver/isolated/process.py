@@ -346,7 +346,7 @@ class _Starter:
             make, made = self.wanted.get()
             try:
                 made.put((make(), None))
-            except BaseException as error:  # noqa: BLE001 -- who waits for it raises it
+            except BaseException as error:  # noqa: BLE001 -- the waiting thread raises it
                 made.put((None, error))
             del make, made
 

@@ -129,7 +129,7 @@ cdef void delete_versioned(vyre_dl_versioned* managed) noexcept nogil:
 
 
 cdef void drop_untaken(object capsule) noexcept:
-    """Delete what nobody has taken out of a capsule: who takes it renames the capsule."""
+    """Delete what nobody has taken out of a capsule: a consumer that takes it renames the capsule."""
     cdef PyObject* kind
     cdef PyObject* error
     cdef PyObject* traceback

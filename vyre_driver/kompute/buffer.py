@@ -66,8 +66,8 @@ class Buffer(ArrayFacts, NoArithmetic):
     """A resident array, or a view of one: given to kernels as it is, read and written by copying.
 
     ``shape`` and ``dtype`` are what ``read`` gives back. Indexing with integers and slices, ``reshape`` and ``view`` give views
-    of the same memory. The memory goes with the last view, kernel and batch that uses it, and with ``close`` for whoever comes
-    after. It is no numpy array: kernels do the arithmetic.
+    of the same memory. The memory goes with the last view, kernel and batch that uses it, and with ``close`` for every later
+    user. It is no numpy array: kernels do the arithmetic.
 
     Whatever is done to overlapping memory takes effect in the order in which it was asked for: kernels, copies, fills, writes
     and reads.

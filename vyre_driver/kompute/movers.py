@@ -1,6 +1,6 @@
 """Movers of one device: threads, and a little pinned memory, through which long arrays travel that are not pinned themselves.
 
-They are used again, for making one takes as long as moving some hundred MB. Whoever takes one gives it back once all of its
+They are used again, for making one takes as long as moving some hundred MB. Its user gives it back once all of its
 steps are over, or abandons it: then it touches no array any more, and is closed when the device has ended what it was given.
 """
 

@@ -42,7 +42,7 @@ class Load:
 
 
 class Overlap:
-    """The loads of one device that are under way. Who has it keeps other threads away, and holds ``KomputeDevice.in_use``.
+    """The loads of one device that are under way. The thread that has it keeps others away, and holds ``KomputeDevice.in_use``.
 
     After a time-out or an interrupt of ``finish`` that may be called again.
     """

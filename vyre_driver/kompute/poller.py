@@ -85,7 +85,7 @@ class Poller:
                 _LOG.exception("a future could not be completed")
             finally:
                 serving.release()
-            if not self._followed:  # who has begun to follow something since has seen this thread, and started none
+            if not self._followed:  # a thread that began to follow something since saw this one, and started none
                 return
 
     def _notify_all(self) -> None:

@@ -77,7 +77,7 @@ class Submission(_layer.Runs):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the end of some of it has not been seen; asked by who holds all that submits it."""
+        """Whether the end of some of it has not been seen; the caller holds all that submits it."""
         for work in self._works:  # noqa: SIM110 -- in each call with arrays, of which a generator is 1 %
             if work.is_pending:
                 return True
@@ -96,7 +96,7 @@ class Submission(_layer.Runs):
         raise self._device.error_of(_layer.Failure(call, result, 0))
 
     def run_alone(self, deadline: Deadline) -> None:
-        """As ``run``, for who holds ``KomputeDevice.in_use`` and has shown the submission to no other thread."""
+        """As ``run``, for a caller that holds ``KomputeDevice.in_use`` and has shown the submission to no other thread."""
         self._finish(deadline)
         self._submit()
         self._finish(deadline)
@@ -226,7 +226,7 @@ class Submission(_layer.Runs):
         return VK_SUCCESS
 
     def _outcome(self, generation: int, left_ns: Callable[[], int | None]) -> Outcome | None:
-        """Wait for the work of that generation; returns how it ended, None if it has not. Who calls holds the lock."""
+        """Wait for the work of that generation; returns how it ended, None if it has not. The caller holds the lock."""
         if generation != self._generation:
             return SUCCESS
         device = self._device
@@ -238,7 +238,7 @@ class Submission(_layer.Runs):
         except DispatchFailed:
             if not device.in_use.closed:
                 raise
-            # Whoever closes the device waits for the work first, and for those who wait on its fence.
+            # Closing the device waits for the work first, and for the threads that wait on its fence.
             result = self._wait_for_works(left_ns)
             if result < VK_SUCCESS and device.has_ended_well:
                 return SUCCESS

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Transfers:
-    """What was submitted and has not been seen to end; who has it keeps other threads away.
+    """What was submitted and has not been seen to end; the thread that has it keeps others away.
 
     After a time-out or an interrupt the device may still be at it, and the next who settles waits for that.
     """

@@ -193,7 +193,7 @@ cdef class Condition:
     cdef PyThread_type_lock _lock
     cdef unsigned long _holder  # 0 while it is free; changed under the GIL by the thread itself
     cdef unsigned long _depth  # how often its holder has taken it
-    cdef list _waiting  # locks, each held until its thread is notified; changed by who holds the lock
+    cdef list _waiting  # locks, each held until its thread is notified; changed by the thread that holds the lock
 
     def __cinit__(self):
         """Start with nobody waiting."""

@@ -1,6 +1,6 @@
 """The clock that waits go by: what it says now, sleeping by it, and conditions that are waited for by it.
 
-Whoever decides when to ask a store again, and how long to wait for it, is given one. So what a thousand machines would do in an
+Code that decides when to ask a store again, and how long to wait for it, gets one. So what a thousand machines would do in an
 hour is found out by the same code within a minute, by a clock that goes on when all of them wait (benchmarks/fleet_clock.py).
 """
 

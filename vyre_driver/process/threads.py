@@ -33,7 +33,7 @@ def _start(threads: tuple[Thread, ...], ended: SimpleQueue[BaseException | None]
     try:
         for thread in threads:
             thread.start()
-    except BaseException as error:  # noqa: BLE001 -- who waits for it raises it
+    except BaseException as error:  # noqa: BLE001 -- the waiting thread raises it
         ended.put(error)
     else:
         ended.put(None)

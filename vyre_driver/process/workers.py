@@ -1,7 +1,7 @@
 """Child processes: started, asked, waited for until a deadline, killed with what they started, and how they ended, in words.
 
-``python -m`` puts the working directory first among the places that modules are imported from. Whoever may write there, which
-in /tmp is everybody, would have their ``json.py`` run by the child. A child of ours imports from where this process does.
+``python -m`` puts the working directory first among the places that modules are imported from. A user who may write there (in
+/tmp, everybody) could have a ``json.py`` run by the child. A child of ours imports from where this process does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whoever profiles whole programs gets to know of the drivers that are opened."""
+"""Notice of the drivers that are opened, for profiles of whole programs."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def trace_until_exit() -> None:
     if any(pid == os.getpid() for pid, _ in _of_process):
         return
     path = settings.absolute_path(settings.TRACE)
-    assert path is not None  # noqa: S101 -- who calls has looked
+    assert path is not None  # noqa: S101 -- the caller has looked
     named = Path(str(path).replace("{pid}", str(os.getpid())))
     if not os.access(named.parent, os.W_OK):
         raise InvalidSetting(

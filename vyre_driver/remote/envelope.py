@@ -62,7 +62,7 @@ def sealed_entry(key_digest: bytes, entry: PipelineEntry, signer: Signer, *, now
     Raises
     ------
     InvalidInput
-        If it came from elsewhere: who signs what another has made passes on whatever that one was made to take.
+        If it came from elsewhere: signing it would pass on whatever its maker was made to take.
     """
     if entry.imported:
         raise InvalidInput(

@@ -1,6 +1,6 @@
 """All entries of a cache to a store, and of a store to a cache: what a builder does, and what a machine does before its work.
 
-Failures are raised: whoever calls these functions waits for the result.
+Failures are raised: the caller of these functions waits for the result.
 """
 
 from __future__ import annotations

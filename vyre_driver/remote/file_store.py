@@ -1,6 +1,6 @@
 """A folder that machines share as a store, such as one on NFS.
 
-Values are files, published whole under names of their own. Nothing is forgotten by itself: whoever owns the folder removes what
+Values are files, published whole under names of their own. Nothing is forgotten by itself: the folder's owner removes what
 was not used for long, by the time of its last change. Nothing ends a call that a dead file server holds, so it is made where
 nobody waits for it.
 """

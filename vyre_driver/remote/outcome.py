@@ -50,7 +50,7 @@ class Fetch(Answer):
         self.began = clock.now()
         self.signer = ""
         self.is_given_up = False
-        """Whether who waited has gone on without it."""
+        """Whether the waiting thread has gone on without it."""
 
     def finish(self, outcome: str, signer: str = "") -> None:
         """Give the outcome, and who has signed what was taken."""

@@ -1,7 +1,7 @@
 """What a store of names and bytes must be able to do, whatever it is reached by.
 
 A store decides nothing: whether a value may be used, its signature says (envelope.py). No method tries twice. The waits of a
-client library bound single reads only, so whoever calls keeps a deadline for the whole operation and calls ``close`` from
+client library bound single reads only, so the caller keeps a deadline for the whole operation and calls ``close`` from
 another thread when it has passed.
 """
 

@@ -2,7 +2,7 @@
 
 Asked only after a local miss, and only by the background thread (worker.py). What is taken has to be signed by somebody who is
 trusted, to be of this key and device, and to have our own SPIR-V byte for byte: the blob alone is left to trust. Only what this
-process's driver compiled is signed and sent; what was imported never is, for whoever signs it again vouches for it.
+process's driver compiled is signed and sent; what was imported never is, for signing it again would vouch for it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class RemoteTier:
         """Within it this process asks what a warm-up asks; the others of this machine wait, for 5 s at most.
 
         All processes of a fleet that starts ask at once, more than a server answers within a first answer's time; and what one
-        has taken the others need not ask for. Who has waited 5 s in vain, for a process that is stopped, say, waits no more.
+        has taken the others need not ask for. After 5 s in vain, for a process that is stopped, say, the wait is over.
         """
         clock, lock = self.worker.clock, MachineLock(self._cache, TURN)
         until = clock.now() + LONGEST_CLAIM_S
@@ -202,7 +202,7 @@ class RemoteTier:
             self._cache.note("remote_put_shed")
 
     def answer(self, fetch: Fetch, name: str, values: Sequence[bytes | None]) -> bool | None:
-        """Take an entry if it may be, and tell who waits; returns whether it was refused, None where there is none."""
+        """Take an entry if it may be, and tell waiting threads; returns whether it was refused, None where there is none."""
         tombstone, data = values
         outcome, signer = ("miss", "") if data is None else self._take(fetch, tombstone, data)
         if outcome != "hit":
@@ -211,7 +211,7 @@ class RemoteTier:
         return None if data is None else outcome != "hit"
 
     def fail(self, fetch: Fetch, outcome: str) -> None:
-        """Tell who waits to go on without."""
+        """Tell the waiting threads to go on without."""
         if outcome == "open":
             fetch.finish(outcome)
         else:
@@ -227,7 +227,7 @@ class RemoteTier:
         return entry is not None and bool(entry.native)
 
     def _finish(self, fetch: Fetch, outcome: str, signer: str = "") -> None:
-        """Count and report what came of a question, then tell who waits."""
+        """Count and report what came of a question, then tell the waiting threads."""
         self._cache.note("remote_late" if outcome == "hit" and fetch.is_given_up else f"remote_{outcome}")
         duration_ns = round((self.worker.clock.now() - fetch.began) * 1e9)
         fetch.finish(outcome, signer)

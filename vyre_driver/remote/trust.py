@@ -1,7 +1,8 @@
 """Whose signatures are taken, and the key that this process signs with.
 
-Who can check an HMAC can make one: right where all who read also write, wrong where one reader that was broken into must not be
-able to write for a thousand others. There entries are signed with Ed25519, by named keys that can be taken back one by one.
+Checking an HMAC takes the key that makes one: right where all who read also write, wrong where one reader that was broken into
+must not be able to write for a thousand others. There entries are signed with Ed25519, by named keys that can be taken back
+one by one.
 
 Source: RFC 8032 (Ed25519), RFC 2104 (HMAC).
 """
@@ -149,7 +150,7 @@ class Trust:
         return Trust(self.keys, signer.key if isinstance(signer, HmacSigner) else self.hmac_key)
 
     def signer_of(self, scheme: int, name: bytes, at_s: int, message: bytes, signature: bytes) -> str:
-        """Return the name of who signed a message, empty where it was nobody who is trusted.
+        """Return the name of the signer of a message, empty where it is not a trusted one.
 
         Parameters
         ----------

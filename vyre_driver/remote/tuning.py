@@ -1,4 +1,4 @@
-"""Tuning records in a store: of two for the same kernel and sizes the better measured stays, whoever comes first.
+"""Tuning records in a store: of two for the same kernel and sizes the better measured stays, in whatever order they come.
 
 No lock is needed for that, since every process finds the same one better. Two that store at the same moment may leave the worse
 one there: the next push mends it, and a record costs speed at most, never a result.

@@ -125,7 +125,7 @@ class StoreWorker:
         if not self._serving.locked():
             try:
                 start_all([threading.Thread(target=self._serve, name="vyre_driver store", daemon=True)])
-            except RuntimeError:  # the system gives none, or Python is ending: who asks goes on without
+            except RuntimeError:  # the system gives none, or Python is ending: the caller goes on without
                 return False
         return True
 
@@ -189,7 +189,7 @@ class StoreWorker:
         if self._alone or self._questions:
             self._fetch([self._alone.popleft()] if self._alone else self._next_questions())
             return True
-        self._is_sending = True  # before it is taken: who leaves sees it wait, or be sent
+        self._is_sending = True  # before it is taken: a caller that leaves sees it wait, or be sent
         try:
             upload = self.uploads.take()
             if upload is not None:
@@ -267,7 +267,7 @@ class StoreWorker:
         try:
             self._do(lambda store: store.touch(names, KEEP_S))
         except StoreFailure as error:
-            if error.kind != "denied":  # who only reads may not say what is used
+            if error.kind != "denied":  # a user who only reads may not say what is used
                 self.breaker.failed(error.kind)
         return True
 

@@ -1,6 +1,6 @@
 """Work under way, as a future of Python's.
 
-Whoever asks a future for its result waits on the device. Only where somebody waits by other means (a callback,
+A thread that asks a future for its result waits on the device. Only where somebody waits by other means (a callback,
 ``concurrent.futures.wait``, ``await``) does the device's poller follow the work and notify them.
 """
 
@@ -35,7 +35,7 @@ _numbers = itertools.count(1)
 
 
 class _Event:
-    """As ``threading.Event``, whose lock Ctrl-C leaves taken where it ends a wait, so that who sets it would hang."""
+    """As ``threading.Event``, whose lock Ctrl-C leaves taken where it ends a wait, so that setting it would hang."""
 
     __slots__ = ("_condition", "_is_set")
 
@@ -71,7 +71,7 @@ class _Waiters(list[Any]):
 
 
 class _Audience:
-    """Who waits for a future by other means than ``result``; made when the first comes, in one step with the state."""
+    """Those that wait for a future by other means than ``result``; made when the first comes, in one step with the state."""
 
     __slots__ = ("callbacks", "condition", "refusals", "state", "waiters")
 

@@ -43,7 +43,7 @@ class Recordings(Ring):
         self._ring = [self.first]
         # The place of what was handed over the longest time ago. Only a hint: threads may change it at once.
         self._oldest = 0
-        # Held until they have ended, for whoever lets go of work that is under way waits for its end.
+        # Held until they have ended, for letting go of work that is under way waits for its end.
         self._earlier = list(earlier)
 
     def renewed(self, values: tuple[Any, ...]) -> Recordings:
@@ -77,7 +77,7 @@ class Recordings(Ring):
             earlier = self._earlier[:1]
             if not earlier:
                 one = self._ring[self._oldest % len(self._ring)]
-                self._oldest += 1  # who waits beside this waits for the next one
+                self._oldest += 1  # a thread that waits beside this one waits for the next
                 return one, one.submit()
             earlier[0].finish()
 

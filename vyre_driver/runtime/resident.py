@@ -293,8 +293,8 @@ def check_unread(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer],
 def check_out(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], targets: Sequence[object]) -> None:
     """Check that no buffer of ``out`` is one that the kernel reads in another place.
 
-    An array in ``out`` gets its result when all is read. Who gives one buffer for two arguments says that each invocation reads
-    only what it writes, which no inspection of a shader finds out; ``out`` says nothing of the kind.
+    An array in ``out`` gets its result when all is read. One buffer for two arguments is the caller's word that each invocation
+    reads only what it writes, which no inspection of a shader finds out; ``out`` says nothing of the kind.
     """
     for one, buffer in zip(arguments, buffers, strict=True):
         if not any(target is buffer for target in targets):

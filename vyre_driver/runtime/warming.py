@@ -166,7 +166,7 @@ def _may_wait(first: FirstPipelines, one: KernelPipelines, claimed_since: dict[b
 def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: bool) -> str:
     """Return how a kernel becomes ready now: ``known``, ``taken`` or ``compiled``; empty where somebody else compiles it.
 
-    Who no longer ``waits`` compiles what others have claimed.
+    A caller that no longer ``waits`` compiles what others have claimed.
     """
     if one.has_code:
         return "known"
@@ -178,5 +178,5 @@ def _outcome(first: FirstPipelines, one: KernelPipelines, state: str, *, waits: 
         return "" if waits else "compiled"
     if not first.may_compile(one.key, one.spirv) and waits:
         return ""
-    # It may have come since the look: whoever had claimed it needs no claim any more.
+    # It may have come since the look: then its claim is no longer needed.
     return "taken" if first.has_arrived(one.key, one.spirv) else "compiled"

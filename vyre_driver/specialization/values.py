@@ -170,7 +170,7 @@ def _widened(bits: int) -> float:
 
 def _tag(data_type: object) -> int:
     """Return upstream's number of a data type: its wire tag, and for every quantized type the same sentinel."""
-    # Programs are imported only by who uses them (test_importing_the_package_imports_no_part_of_the_ir).
+    # Programs are imported only where they are used (test_importing_the_package_imports_no_part_of_the_ir).
     tag = getattr(data_type, "wire_tag", None)
     if not isinstance(tag, int) or not isinstance(getattr(data_type, "encoded", None), bytes):
         raise InvalidSpecialization(

@@ -100,7 +100,7 @@ class EntryUses:
     def variables(self) -> frozenset[int] | None:
         """The ids of the variables that its functions name; None, all, when it is the module's only entry point.
 
-        One entry point keeps the buffers that it declares and leaves alone: who calls it counts by the declarations.
+        One entry point keeps the buffers that it declares and leaves alone: callers count by the declarations.
         """
         return None if self._is_only else self._reached
 

@@ -70,7 +70,7 @@ class Scalar:
     def has_bits_in(self, dtype: np.dtype[Any]) -> bool:
         """Whether a type of numpy holds an encoded float's bits: unsigned words of its width, or ml_dtypes' type for it.
 
-        That one is known by its name: only who has ml_dtypes can have an array of it.
+        That one is known by its name: only with ml_dtypes can there be an array of it.
         """
         is_own = dtype.name == self.of_ml_dtypes and dtype.itemsize == self.byte_len
         return self.is_encoded and (is_own or dtype == np.dtype(self.dtype))

@@ -1,6 +1,6 @@
 """Show ``vyre-driver top`` what the drivers of this process do: a Unix socket, where VYRE_TOP asks for it.
 
-Whoever connects gets one JSON document and the end of the connection. Nothing is read from it, and the document goes into the
+A client gets one JSON document and the end of the connection. Nothing is read from it, and the document goes into the
 socket's buffer in one step or not at all, so that nobody who connects can keep the thread waiting. It answers at most 100
 times a second, and looks at the drivers at most ten times a second, each time for less than a millisecond.
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_rwlock_t guard; /* read by who keeps forks out, written by fork() */
+static pthread_rwlock_t guard; /* read by threads that keep forks out, written by fork() */
 static atomic_uint forks_behind;
 static _Thread_local unsigned depth;
 static _Thread_local bool forks;

@@ -83,7 +83,7 @@ class _Tried:
 def _answered(step: Callable[[Mapping[str, Any]], object], message: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {"value": step(message)}
-    except Exception as error:  # noqa: BLE001 -- sent to who asked
+    except Exception as error:  # noqa: BLE001 -- sent to the caller
         reported: BaseException = error
         is_over = isinstance(error, Abandoned)
         if error.__cause__ is not None and is_over:

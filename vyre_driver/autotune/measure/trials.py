@@ -151,7 +151,7 @@ class DeviceTrial:
             )
         facts = [one.pipeline.facts for one in self._dispatches]
         self.executables = tuple(told for one in facts if one is not None for told in one.executables)
-        """What the driver tells of its code, dispatch by dispatch; empty where it tells nothing."""
+        """The driver's statistics of its code, dispatch by dispatch; empty where it gives none."""
         written = {memory for one in self._dispatches for memory, _, _ in one.writes}
         self._restored = [name for name in bench.operands if id(named[name].memory) in written]
         self._outputs = [named[name] for name in plan.outputs]

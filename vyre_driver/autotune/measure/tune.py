@@ -61,7 +61,7 @@ class TuningResult:
     timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as the times show: of these the
     first in the order of preference is taken, and another tuning may measure that another one is.
 
-    ``executables`` is what the Vulkan driver tells of the code of each candidate that was made, dispatch by dispatch, as
+    ``executables`` has the Vulkan driver's statistics of the code of each candidate that was made, dispatch by dispatch, as
     ``kernel.trace`` has it; empty without VYRE_PIPELINE_STATISTICS, and where it tells nothing.
     """
 

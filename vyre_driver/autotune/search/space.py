@@ -152,7 +152,7 @@ class TuningSpace:
     def given(self, values: Mapping[str, int]) -> TuningSpace:
         """Return the space that is left when these constants are chosen: the axis of each has that value alone.
 
-        So the rule sees it, and whoever makes a grid of a candidate; a value below what the axis may have as its least.
+        So the rule sees it, and the code that makes a grid of a candidate; a value below what the axis may have as its least.
         """
         chosen = (
             replace(one, values=(max(values[one.constant], one.least),)) if one.constant in values else one for one in self.axes

@@ -205,7 +205,7 @@ def _hold(
 
 
 def _lock_mode(path: Path) -> int:
-    """Return the mode of the lock: who may write the file may lock it."""
+    """Return the mode of the lock: users that may write the file may lock it."""
     try:
         return stat.S_IMODE(path.stat().st_mode) & 0o666
     except OSError:

@@ -8,7 +8,7 @@ that breaks the rule raises :class:`OrderMatters`, and the invocations are then 
 Accesses of one step are in the right order already: a store's last value stays, atomics go invocation by invocation. An atomic
 whose result is unused commutes with others of its kind.
 
-A *code* says who: an invocation of the batch by its number; beyond these, ``kind * (groups + 1) + group`` for several of one
+A *code* is an invocation of the batch by its number; beyond these, ``kind * (groups + 1) + group`` for several of one
 workgroup (``group == groups``: of several), where kind 0 is plain access and the others are kinds of atomics.
 """
 
@@ -57,7 +57,7 @@ class OrderMatters(Exception):
 
 
 class AccessLog:
-    """Who touched each element of a buffer, and in which phase (a number that grows with every batch and barrier)."""
+    """The last to touch each element of a buffer, and in which phase (a number that grows with every batch and barrier)."""
 
     def __init__(self, count: int) -> None:
         """Begin with ``count`` untouched elements."""

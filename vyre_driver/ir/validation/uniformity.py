@@ -90,7 +90,7 @@ def _judge(barrier: Barrier, level: int, upstreams: int, walk: NodeWalk, finding
         text = "not every workgroup is known to reach this barrier of the whole grid"
         findings.add(Rule.DIVERGENT_BARRIER, walk.path, text, "move it to where no workgroup index decides")
     elif upstreams < _wanted(barrier):
-        text = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
+        text = "what is pushed decides which invocations reach this barrier, and upstream's validator refuses that"
         findings.warn(
             Rule.PUSHED_BARRIER, walk.path, text, "decide by a literal or a length, if other vyre tools have to take it"
         )

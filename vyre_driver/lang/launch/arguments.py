@@ -119,7 +119,7 @@ def _is_out(parameter: Parameter) -> bool:
 
 
 def _check_none_is_passed_over(kernel: str, signature: KernelSignature, by_name: Mapping[str, object], last: str) -> None:
-    """Check that positions pass over no parameter that is named, but for outputs: who counts it in writes to another array."""
+    """Check that positions pass over no parameter that is named, but for outputs: counted in, it would shift the array."""
     for one in signature.parameters:
         if one.name == last:
             return

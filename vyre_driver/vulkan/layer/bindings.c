@@ -66,7 +66,7 @@ static VkResult fill(vyre_device *device, const vyre_range_of *parts, uint32_t c
 }
 
 bool vyre_part_fits(vyre_device *device, const vyre_range_of *part) {
-  if (!vyre_enter(device)) return true; /* who uses it hears of the device's end */
+  if (!vyre_enter(device)) return true; /* its user hears of the device's end */
   uint64_t size = vyre_buffer_bytes(device, part->buffer);
   vyre_leave(device);
   return part->range.bytes && part->range.offset <= size && part->range.bytes <= size - part->range.offset;

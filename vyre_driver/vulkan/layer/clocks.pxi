@@ -10,7 +10,7 @@ cdef extern from "layer.h" nogil:
 cdef class Clock:
     """What the device's clock was before and after work that was recorded with it, each time that runs; take_clock makes it.
 
-    Whoever has such work holds it until the work has ended.
+    The owner of such work holds it until the work has ended.
     """
 
     cdef LayerDevice layer

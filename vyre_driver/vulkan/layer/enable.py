@@ -98,7 +98,7 @@ _EXTENSION_OF = {
     "cooperativeMatrixBlockLoads": "VK_NV_cooperative_matrix2",
 }
 STATISTICS_FEATURE = "pipelineExecutableInfo"
-"""Lets the driver tell of compiled code; the layer captures that of each pipeline where it is on."""
+"""Lets the driver give statistics of compiled code; the layer captures that of each pipeline where it is on."""
 MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
 """How host and device, and Vulkan and CUDA, see the same memory: switched on where the device has them."""
 CLOCK_EXTENSIONS = ("VK_EXT_calibrated_timestamps", "VK_KHR_calibrated_timestamps")

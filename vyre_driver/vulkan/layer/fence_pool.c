@@ -73,7 +73,7 @@ void vyre_note_taken(vyre_device *device, VkFence fence, VkCommandBuffer command
   bool is_known = note_taken(device, fence, commands);
   make_ready(device, is_run);
   pthread_mutex_unlock(&device->fence_lock);
-  /* Out of memory: who closes the device could not tell that it runs. */
+  /* Out of memory: when the device is closed, nothing would show that it runs. */
   if (!is_known) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
 }
 

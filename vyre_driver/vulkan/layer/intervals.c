@@ -2,7 +2,7 @@
 
    What is submitted was recorded before anybody asked, so two command buffers of ours go with it in one call: one in which the
    device writes its clock as soon as it comes there, and one in which it does when all work before has ended. The first does not
-   wait for the work before it, so that submissions follow each other as closely as ever; whoever reads the intervals of one queue
+   wait for the work before it, so that submissions follow each other as closely as ever; a reader of the intervals of one queue
    lets each begin where the one before it has ended.
 
    Source: Vulkan 1.3, "Timestamp Queries"; VK_EXT_calibrated_timestamps. */

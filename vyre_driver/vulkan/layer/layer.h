@@ -89,7 +89,7 @@ typedef struct vyre_range_of {
 /* State of one thread; Python reads and writes its own.
 
    A garbage collection may run finalizers at any allocation, and they may make buffers and pipelines while one is being made:
-   who makes something sets the state of the work around it aside, and puts it back. */
+   whatever makes something sets the state of the work around it aside, and puts it back. */
 typedef struct vyre_thread {
   const vyre_config *armed;
   vyre_device *created_device;

@@ -1,6 +1,6 @@
 /* What the parts of a mover know of each other: mover_copies.c, mover_submits.c and mover.c.
 
-   A mover has one thread that submits, and several that copy; who waits copies too. One lock holds all of its state, and none of
+   A mover has one thread that submits, and several that copy; a thread that waits copies too. One lock holds all of its state, and none of
    them holds it while it copies, records or submits.
 
    A step is cut into turns, which go through the areas one after the other: filled by the host, handed over, ended, emptied by

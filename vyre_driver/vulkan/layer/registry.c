@@ -2,7 +2,7 @@
 
    Looking a handle up takes no lock. A slot's key is there only while its record is: an application may not use a handle that
    another thread is destroying, so the record of a key that was found stays valid for the call, and no other record is looked
-   at. A table that was outgrown stays as it is for who is still reading it; all of them together are smaller than the one in
+   at. A table that was outgrown stays as it is for threads that still read it; all of them together are smaller than the one in
    use.
 
    Room is taken before the Vulkan driver is called: once it has made an instance or a device nothing here can fail, for the

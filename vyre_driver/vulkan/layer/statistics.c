@@ -1,4 +1,4 @@
-/* What the driver tells of a pipeline's code.
+/* The driver's statistics of a pipeline's code.
 
    Source: VK_KHR_pipeline_executable_properties. A device with its feature may be asked (VUIDs 03270 and 03272), of a pipeline that
    was made to capture statistics (VUID 03274). */

@@ -1,4 +1,4 @@
-/* What the driver tells of a pipeline's code: registers, spills, and whatever else, by names of its own. */
+/* The driver's statistics of a pipeline's code: registers, spills, and whatever else, by names of its own. */
 #ifndef VYRE_STATISTICS_H
 #define VYRE_STATISTICS_H
 

@@ -1,4 +1,4 @@
-"""What the driver tells of a pipeline's code: included by _layer.pyx."""
+"""The driver's statistics of a pipeline's code: included by _layer.pyx."""
 
 
 cdef extern from "<string.h>" nogil:
@@ -35,7 +35,7 @@ cdef extern from "statistics.h" nogil:
 
 
 class PipelineStatistic(NamedTuple):
-    """A number that the driver tells of a pipeline's code, under the driver's own name; ``value`` None: of a kind unknown here.
+    """A number that the driver gives for a pipeline's code, under the driver's own name; ``value`` None: of a kind unknown here.
 
     Source: ``VkPipelineExecutableStatisticKHR``.
     """
@@ -46,7 +46,7 @@ class PipelineStatistic(NamedTuple):
 
 
 class PipelineExecutable(NamedTuple):
-    """One piece of a pipeline's code as the driver tells of it; ``subgroup_size`` in invocations, 0 where it does not tell.
+    """One piece of a pipeline's code as the driver describes it; ``subgroup_size`` in invocations, 0 where it does not tell.
 
     Source: ``VkPipelineExecutablePropertiesKHR``.
     """
@@ -73,7 +73,7 @@ cdef object value_of(const VkPipelineExecutableStatisticKHR* one):
 
 
 cdef tuple executables_of(vyre_device* device, const vyre_bound* bound):
-    """Return what the driver tells of a pipeline's code."""
+    """Return the driver's statistics of a pipeline's code."""
     cdef vyre_executable* found = NULL
     cdef uint32_t count = vyre_read_executables(device, bound, &found)
     cdef uint32_t i, k

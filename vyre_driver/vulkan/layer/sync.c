@@ -27,7 +27,7 @@ static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer b
     vyre_count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
   }
   pthread_mutex_unlock(&device->fence_lock);
-  /* Out of memory: who frees the command buffer could not tell that it runs. */
+  /* Out of memory: when the command buffer is freed, nothing would show that it runs. */
   if (!is_found_later) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
 }
 
@@ -66,7 +66,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   return VK_SUCCESS;
 }
 
-/* Inside vyre_enter. Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
+/* Inside vyre_enter. Waits first: until the work has ended, its fence has to be found where what it uses is freed. */
 static void end_and_give_back(vyre_device *device, VkFence fence, uintptr_t bits) {
   if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
   vyre_give_ended_back(device, fence);

@@ -49,7 +49,7 @@ static bool take_turn(vyre_taken *taken, uint64_t end) {
   struct timespec until = {.tv_sec = (time_t)(end / UINT64_C(1000000000)), .tv_nsec = (long)(end % UINT64_C(1000000000))};
   int result = 0;
   pthread_mutex_lock(&taken->lock);
-  atomic_fetch_add(&taken->waiting, 1); /* seen by who ends a turn from now on, or the end of that turn is seen below */
+  atomic_fetch_add(&taken->waiting, 1); /* seen by the thread that ends a turn from now on, or the end of that turn is seen below */
   while (!(is_mine = take_turn_now(taken)) && result != ETIMEDOUT) {
     result = end == NO_END ? pthread_cond_wait(&taken->freed, &taken->lock)
                            : pthread_cond_timedwait(&taken->freed, &taken->lock, &until);

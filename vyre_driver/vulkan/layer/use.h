@@ -1,4 +1,4 @@
-/* Who is using a device; the owner does until it is closed: use.c. */
+/* The users of a device; the owner does until it is closed: use.c. */
 #ifndef VYRE_USE_H
 #define VYRE_USE_H
 

@@ -10,7 +10,7 @@ cdef uint64_t NO_END = 0xFFFFFFFFFFFFFFFF  # of a time-out
 cdef class Submitted:
     """What is handed to the device's queue; one submission of it runs at a time, and is known until it was waited for.
 
-    Who has something that the device uses ends the submission before that goes.
+    Before something that the device uses goes, its owner ends the submission.
     """
 
     cdef LayerDevice owner

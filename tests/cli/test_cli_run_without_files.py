@@ -92,7 +92,7 @@ def test_spirv_and_stub_read_a_shader_from_standard_input_of_either_byte_order(w
     [
         (("run", "saxpy", "--in", "x=-"), b"no numbers", "2202: standard input is not a .npy file (it does not begin as one)"),
         (("spirv", "-"), b"\xff\xfe", "2202: standard input is neither SPIR-V nor GLSL text ("),
-        (("spirv", "-"), b"", "2302: <source> is empty. Fix: "),
+        (("spirv", "-"), b"", "2302: standard input is empty. Fix: "),
         (("spirv", "-"), b"\x03\x02\x23\x07", "2101: standard input is not a valid SPIR-V module: "),
     ],
 )

@@ -87,8 +87,8 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
         {"facto": 1},
         InvalidInput,
         (
-            "the shader has no buffer or push constant 'facto'. Fix: name one of its buffers 'x', 'y', 'z' or its push "
-            "constants 'factor', 'summand'."
+            "the shader has no buffer or push constant 'facto'. Fix: write factor= if you meant that, or name one of its "
+            "buffers 'x', 'y', 'z' or its push constants 'factor', 'summand'."
         ),
     ),
     "missing": ((X,), PUSH, InvalidInput, f"{TAKES} 1. {FIX}"),

@@ -53,7 +53,7 @@ def test_what_is_missing_unknown_or_given_twice_is_refused_before_anything_is_ti
     calls: dict[str, Any] = {
         "no push constants": lambda: driver.tune(MODULE, X, X, **CALL),
         "one left": lambda: driver.tune(MODULE, X, X, factor=3, **CALL),
-        "unknown": lambda: driver.tune(MODULE, X, X, spaces=1, push_constants=PUSHED, **CALL),
+        "unknown": lambda: driver.tune(MODULE, X, X, spaces=1, push_constants=PUSHED, invocations=COUNT),
         "no array": lambda: driver.tune(MODULE, z=X, push_constants=PUSHED, **CALL),
         "twice": lambda: driver.tune(MODULE, X, X, factor=3, push_constants=PUSHED, **CALL),
         "of a program": lambda: driver.tune(saxpy(), alpha=2.0),
@@ -71,8 +71,8 @@ def test_what_is_missing_unknown_or_given_twice_is_refused_before_anything_is_ti
         "unknown": (
             InvalidInput,
             (
-                "the shader has no buffer or push constant 'spaces'. Fix: name one of its buffers 'x', 'z', 'y' or its push "
-                "constants 'factor', 'seconds'."
+                "the shader has no buffer or push constant 'spaces'. Fix: write space= if you meant that, or name one of its "
+                "buffers 'x', 'z', 'y' or its push constants 'factor', 'seconds'."
             ),
         ),
         "no array": (InvalidInput, "the shader got no array for 'x'. Fix: give each, by position or by its name."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +123,15 @@ def test_a_space_that_does_not_fit_the_code_is_refused(driver: Driver) -> None:
         driver.compile(MODULE, {"WIDTH": 1}, space=SPACE)
     with pytest.raises(InvalidInput, match="compile got a space for a program, which has its own"):
         driver.compile(saxpy(), space=SPACE)
+
+
+def test_records_of_modules_without_a_name_and_of_programs_can_be_told_apart(driver: Driver) -> None:
+    named = replace(MODULE, name="thirds.comp")
+    titles = [module_target(one, None, SPACE, driver.device).record(SPACE.preferred, 1, 1).kernel for one in (MODULE, named)]
+    code = module_target(named, None, SPACE, driver.device).code.hex()
+    assert titles == [f"<source> {code[:8]}", "thirds.comp"]
+    record = driver.tune(saxpy(), budget=FEW).record
+    assert re.fullmatch("program [0-9a-f]{8}", record.kernel)
 
 
 def test_a_module_is_tuned_on_a_call_and_compiled_with_what_was_found(driver: Driver) -> None:

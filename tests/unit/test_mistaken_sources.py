@@ -57,6 +57,33 @@ def test_a_module_that_is_given_as_glsl_is_read_otherwise() -> None:
     assert refusal(lambda: SpirvModule.from_glsl("x.spv"))[2].endswith("Fix: call SpirvModule.from_file('x.spv').")
 
 
+def test_a_source_without_a_version_of_compute_shaders_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.comp"
+    path.write_text("// no version\nvoid main() {}\n")
+    none = "has no #version line; without one GLSL is version 1.10, which has no compute shaders. "
+    none += "Fix: make #version 450 its first line."
+    old = "has '#version 400', a version without compute shaders. Fix: write #version 450."
+    late = "int x;\n#version 450\nvoid main() {}\n"
+    said = [
+        refusal(lambda: SpirvModule.from_glsl("void main() {}\n")),
+        refusal(lambda: SpirvModule.from_glsl("garbage", name="blur")),
+        refusal(lambda: SpirvModule.from_glsl(path)),
+        refusal(lambda: SpirvModule.from_glsl("#version 400\nvoid main() {}\n")),
+    ]
+    assert said == [
+        (ShaderSyntaxError, 2302, one) for one in (f"<source> {none}", f"blur {none}", f"{path} {none}", f"<source> {old}")
+    ]
+    assert refusal(lambda: SpirvModule.from_glsl(late))[2].endswith("Fix: move #version above all else but comments.")
+
+
+def test_a_source_of_text_has_the_name_that_it_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "x.comp"
+    source = "#version 450\nlayout(binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }\n"
+    path.write_text(source)
+    made = [SpirvModule.from_glsl(source), SpirvModule.from_glsl(source, name="ones"), SpirvModule.from_glsl(path, name="ones")]
+    assert [one.name for one in made] == ["<source>", "ones", "ones"]
+
+
 def test_an_empty_source_is_told(tmp_path: Path) -> None:
     path = tmp_path / "x.comp"
     path.write_text("\n ")

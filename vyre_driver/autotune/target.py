@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
+_SHARED_NAMES = frozenset({"<source>", "<bytes>", "program"})
+"""What modules of text or bytes without a name, and programs, are all called."""
+
 
 @dataclass(frozen=True, slots=True)
 class TuningTarget:
@@ -81,6 +84,11 @@ class TuningTarget:
         constants = [axis.constant for axis in self.space.axes if axis.constant not in self.fixed]
         return tuning_identity(self.code, constants, self.fixed, self.device, ulp_budget=self.ulp_budget, size=size)
 
+    @property
+    def title(self) -> str:
+        """What records call the kernel: its name, with the first 8 hex digits of its code where other kernels share that."""
+        return f"{self.kernel} {self.code.hex()[:8]}" if self.kernel in _SHARED_NAMES else self.kernel
+
     def record(self, best: Candidate, samples: int, median_ns: int, size: str = "") -> AutotuneRecord:
         """Return the record of a choice that was measured just now, so many times, with this median."""
         device = self.device
@@ -91,7 +99,7 @@ class TuningTarget:
             samples,
             median_ns,
             int(time.time()),
-            self.kernel,
+            self.title,
             device.name,
             f"{device.driver_name} {device.driver_info}".strip(),
             size,

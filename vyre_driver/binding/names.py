@@ -23,11 +23,16 @@ TUNING_OPTIONS = frozenset(
 
 
 def split_named(
-    plan: BindingPlan, constants: Collection[str], named: Mapping[str, object], given: Mapping[str, object] | None
+    plan: BindingPlan,
+    constants: Collection[str],
+    named: Mapping[str, object],
+    given: Mapping[str, object] | None,
+    options: Collection[str] = OPTIONS,
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the arrays and the push constants among keyword arguments, each by name.
 
-    ``constants`` are the names of the push constants, ``given`` those that came as ``push_constants``.
+    ``constants`` are the names of the push constants, ``given`` those that came as ``push_constants``. ``options`` are the
+    other keywords of the call, one of which may have been misspelt.
 
     Raises
     ------
@@ -53,7 +58,7 @@ def split_named(
                 name=name,
             )
         if not is_buffer and not is_constant:
-            raise _unknown(plan, buffers, constants, name)
+            raise _unknown(plan, buffers, constants, options, name)
         if is_constant and name in pushed:
             raise InvalidInput(
                 f"the push constant {name!r} is given twice", fix="give it by keyword or in push_constants", name=name
@@ -62,15 +67,21 @@ def split_named(
     return arrays, pushed
 
 
-def _unknown(plan: BindingPlan, buffers: Sequence[str], constants: Collection[str], name: str) -> InvalidInput:
+def _unknown(
+    plan: BindingPlan, buffers: Sequence[str], constants: Collection[str], options: Collection[str], name: str
+) -> InvalidInput:
+    from difflib import get_close_matches  # late: only a misspelt name needs it
+
     known = [
         f"{kind} {', '.join(map(repr, names))}"
         for kind, names in (("buffers", buffers), ("push constants", constants))
         if names
     ]
+    fix = f"name one of its {' or its '.join(known)}" if known else "pass no arguments by name"
+    near = get_close_matches(name, [*buffers, *constants, *sorted(options)], 1)
     return InvalidInput(
         f"the {plan.subject} has no buffer or push constant {name!r}",
-        fix=f"name one of its {' or its '.join(known)}" if known else "pass no arguments by name",
+        fix=f"write {near[0]}= if you meant that, or {fix}" if near else fix,
         name=name,
         known=(*buffers, *constants),
     )

@@ -60,7 +60,7 @@ def _from_stdin(entry: str | None) -> SpirvModule:
         raise FileUnusable(
             f"standard input is neither SPIR-V nor GLSL text ({error})", fix="pipe a shader into it", path=STANDARD
         ) from error
-    return SpirvModule.from_bytes(compile_glsl(text), name=name, entry=entry)
+    return SpirvModule.from_bytes(compile_glsl(text, name=name), name=name, entry=entry)
 
 
 def _included(name: str, entry: str | None) -> SpirvModule:

@@ -12,17 +12,20 @@ from vyre_driver.process.tools import GLSLANG, Tool, find_tool, not_installed
 from vyre_driver.process.workers import ChildTimeout
 from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
 
+UNNAMED = "<source>"
+"""What messages call a source that is given as text, without a name."""
 TARGET = "vulkan1.1"  # what kompute's instance asks for
 _TIMEOUT_S = 120
 _PATH = re.compile(r"[^\n{}();#]+\.(comp|glsl|spv)")
+_VERSION = re.compile(rb"^[ \t]*#[ \t]*version\b[^\n]*", re.MULTILINE)
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None) -> bytes:
+def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None, name: str | None = None) -> bytes:
     """Compile a compute shader, given as its text or as the path of a file, to SPIR-V for Vulkan 1.1.
 
-    ``defines`` are preprocessor definitions, name to value. A file may include files of its own directory (``#include``), a
-    text none.
+    ``defines`` are preprocessor definitions, name to value. ``name`` stands for the source in messages, instead of its path or
+    ``<source>``. A file may include files of its own directory (``#include``), a text none.
 
     Raises
     ------
@@ -31,7 +34,8 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     FileUnusable
         If ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
     ShaderSyntaxError
-        If the source does not compile; the message holds the compiler's lines. Or it includes what is elsewhere.
+        If the source does not compile; the message holds the compiler's lines. Or it has no ``#version`` of compute shaders, or
+        includes what is elsewhere.
     InvalidInput
         If ``source`` is neither, or a name in ``defines`` is not an identifier.
     """
@@ -42,9 +46,9 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
         raise not_installed(GLSLANG, "GLSL is compiled with it")
     directory = None
     if isinstance(source, Path):
-        text, name, directory = _read(source), str(source), source.parent
+        text, name, directory = _read(source), name or str(source), source.parent
     elif isinstance(source, str):
-        text, name = source.encode("utf-8", "replace"), "<source>"
+        text, name = source.encode("utf-8", "replace"), name or UNNAMED
         if len(text) > MAX_SOURCE_BYTES:
             raise InvalidInput(
                 f"a GLSL source of {len(text)} bytes is over the limit of {MAX_SOURCE_BYTES} bytes", fix="pass a shorter one"
@@ -115,12 +119,30 @@ def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flag
                 tool=GLSLANG,
             ) from error
         if done.returncode != 0 or not output.exists():
-            complaint = _complaint((done.stdout + done.stderr).decode("utf-8", "replace"), name)
-            fix = "correct the source at the line named"
-            if "'#include' : Could not" in complaint:
-                fix = "put what it includes in the shader's own directory, and pass the shader as a Path"
-            raise ShaderSyntaxError(f"{name} does not compile: {complaint}", fix=fix, source=name)
+            raise _refused(text, name, _complaint((done.stdout + done.stderr).decode("utf-8", "replace"), name))
         return output.read_bytes()
+
+
+def _refused(text: bytes, name: str, complaint: str) -> ShaderSyntaxError:
+    """Return why a source does not compile; the compiler's own lines do not say what a wrong or missing version is."""
+    version = _VERSION.search(text)
+    if version is None:
+        return ShaderSyntaxError(
+            f"{name} has no #version line; without one GLSL is version 1.10, which has no compute shaders",
+            fix="make #version 450 its first line",
+            source=name,
+        )
+    if "compute shaders require" in complaint:
+        written = version[0].strip().decode("utf-8", "replace")
+        return ShaderSyntaxError(
+            f"{name} has {written!r}, a version without compute shaders", fix="write #version 450", source=name
+        )
+    fix = "correct the source at the line named"
+    if "'#version' : must occur first" in complaint:
+        fix = "move #version above all else but comments"
+    elif "'#include' : Could not" in complaint:
+        fix = "put what it includes in the shader's own directory, and pass the shader as a Path"
+    return ShaderSyntaxError(f"{name} does not compile: {complaint}", fix=fix, source=name)
 
 
 def _complaint(output: str, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.entry import EntryUses, choose_entry
-from vyre_driver.spirv.glsl import compile_glsl
+from vyre_driver.spirv.glsl import UNNAMED, compile_glsl
 from vyre_driver.spirv.reader import read_module
 from vyre_driver.spirv.reflection import reflection_of
 from vyre_driver.spirv.rewrite import bindable
@@ -165,16 +165,31 @@ class SpirvModule:
 
     @classmethod
     def from_glsl(
-        cls, source: str | Path, *, defines: Mapping[str, object] | None = None, entry: str | None = None
+        cls,
+        source: str | Path,
+        *,
+        defines: Mapping[str, object] | None = None,
+        name: str | None = None,
+        entry: str | None = None,
     ) -> SpirvModule:
         """Compile a GLSL compute shader: a ``Path`` is a file, a ``str`` the source text itself.
+
+        Parameters
+        ----------
+        defines
+            Preprocessor definitions, name to value.
+        name
+            The module's name in messages, tuning records, events and profiles; without one the path, or ``<source>``.
+        entry
+            The entry point to run, None for the only one.
 
         Raises
         ------
         ToolUnavailable
             If glslangValidator is not installed, or does not finish in 120 s.
         ShaderSyntaxError
-            If the source does not compile; the message holds the compiler's lines.
+            If the source does not compile, in which case the message holds the compiler's lines, or has no ``#version`` of
+            compute shaders.
         FileUnusable
             If a file cannot be read or is larger than 16 MiB.
         InvalidInput
@@ -182,5 +197,5 @@ class SpirvModule:
         InvalidModule
             If the bytes are not a whole SPIR-V module.
         """
-        name = str(source) if isinstance(source, Path) else "<source>"
-        return cls.from_bytes(compile_glsl(source, defines), name=name, entry=entry)
+        code = compile_glsl(source, defines, name)
+        return cls.from_bytes(code, name=name or (str(source) if isinstance(source, Path) else UNNAMED), entry=entry)

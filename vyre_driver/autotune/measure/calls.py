@@ -15,7 +15,7 @@ from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.outcomes import Budget
 from vyre_driver.binding.arguments import refuse_resident
 from vyre_driver.binding.grid import given_groups, local_size
-from vyre_driver.binding.names import in_binding_order, split_named
+from vyre_driver.binding.names import OPTIONS, TUNING_OPTIONS, in_binding_order, split_named
 from vyre_driver.binding.outputs import checked_arguments, wanted_shapes
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
@@ -198,11 +198,11 @@ def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
     driver.context.device.check_usable()
     given = {} if constants is None else named_values(constants)
     if isinstance(code, SpirvModule):
-        target = _module_target(driver, code, space, given, config)
-        _check_grid(code, target, given, workgroups, invocations)
         plan, reflection = BindingPlan.from_reflection(code.runnable.reflection), code.runnable.reflection
         members, end = reflection.push_constants, reflection.push_constant_bytes
-        by_name, pushed = _named(plan, members, end, named, push_constants)
+        by_name, pushed = _named(plan, members, named, push_constants)  # first: `spaces=` is not a missing space
+        target = _module_target(driver, code, space, given, config)
+        _check_grid(code, target, given, workgroups, invocations)
     else:
         wrong = {"space": space, "workgroups": workgroups, "invocations": invocations}
         unfit = [name for name, value in wrong.items() if value is not None]
@@ -210,10 +210,12 @@ def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
             raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
         prepared = _tunable(driver, code, constants, config)
         plan, target = prepared.plan, program_target(prepared, config, driver.device)
-        by_name, pushed = _named(plan, prepared.push_constants, end_of(prepared.push_constants), named, push_constants)
+        members, end = prepared.push_constants, end_of(prepared.push_constants)
+        by_name, pushed = _named(plan, members, named, push_constants)
         if not arrays and not by_name:
             arrays, made = example_arrays(plan, prepared.rules.predicates)
             out_shapes = {**made, **(out_shapes or {})}
+    pack_push_constants(members, end, pushed, plan.subject)
     if by_name:
         arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
     arguments = _of_arrays(plan, arrays, out_shapes)
@@ -221,16 +223,10 @@ def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
 
 
 def _named(
-    plan: BindingPlan,
-    members: Sequence[Member],
-    byte_len: int,
-    named: Mapping[str, object],
-    given: Mapping[str, object] | None,
+    plan: BindingPlan, members: Sequence[Member], named: Mapping[str, object], given: Mapping[str, object] | None
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the arrays and the push constants of a call by name, of which the latter fit; raises as ``Kernel.__call__``."""
-    by_name, pushed = split_named(plan, [one.name for one in members], named, given)
-    pack_push_constants(members, byte_len, pushed, plan.subject)
-    return by_name, pushed
+    """Return the arrays and the push constants of a call by name; raises as ``split_named``."""
+    return split_named(plan, [one.name for one in members], named, given, OPTIONS | TUNING_OPTIONS)
 
 
 def _of_arrays(plan: BindingPlan, arrays: Sequence[object], out_shapes: object) -> tuple[BufferArgument, ...]:

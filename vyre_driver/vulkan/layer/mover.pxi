@@ -90,7 +90,9 @@ cdef class Moves:
         cdef const char* fault
         cdef size_t i
         for i in range(self.count):
-            fault = NULL if self.items[i].direct != NULL else fault_of(device, &self.items[i])
+            if self.items[i].direct != NULL:
+                continue
+            fault = fault_of(device, &self.items[i])
             if fault != NULL:
                 raise ValueError(f"move {i} {(<bytes> fault).decode('ascii')}")
         return 0
@@ -104,8 +106,9 @@ cdef const char* fault_of(LayerDevice device, const vyre_move* move) noexcept:
     if move.host != NULL:
         part.buffer = move.buffer
         part.range.offset, part.range.bytes = move.offset, move.bytes
-        fault = "ends past its buffer"
-        return NULL if vyre_part_fits(device.device, &part) else fault
+        if vyre_part_fits(device.device, &part):
+            return NULL
+        return "ends past its buffer"
     memset(&region, 0, sizeof(region))
     region.to, region.to_offset, region.bytes = move.buffer, move.offset, move.bytes
     region.from_, region.from_offset = move.pinned, move.pinned_offset

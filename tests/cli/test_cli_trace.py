@@ -1,4 +1,4 @@
-"""``vyre-driver trace``: programs as they are, their status, and joined traces; and the plot of a tuning."""
+"""``vyre-driver trace``: programs as they are, their status, and joined traces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from traces import faults, on_device
 
-from vyre_driver.autotune.search.outcomes import Outcome, Status
-from vyre_driver.autotune.search.space import Candidate
-from vyre_driver.cli.tune_plot import Search, svg_of, text_of
 from vyre_driver.profiling.trace_events import read_document
 
 if TYPE_CHECKING:
@@ -89,19 +86,3 @@ def test_what_cannot_be_traced_is_refused(
     monkeypatch.chdir(tmp_path)
     done = run_here(*given)
     assert (done.status, problem in done.stderr) == (2, True), done.stderr
-
-
-def candidate(size: int) -> Candidate:
-    return Candidate((size, 1, 1), {})
-
-
-def test_a_search_is_drawn_with_its_winner_and_its_noise() -> None:
-    best = Outcome(candidate(64), Status.TIMED, 20, 1000.0, 100.0)
-    slow = Outcome(candidate(128), Status.DROPPED, 5, 2000.0, 0.0, "too <slow>")
-    search = Search("saxpy 100", (best, slow, Outcome(candidate(256), Status.FAILED)), best)
-    lines = text_of(search)
-    assert [line[2] for line in lines[:2]] == ["*", " "]
-    assert ["#" * 20 + "~~" in lines[0], "#" * 40 in lines[1], lines[2].strip()] == [True, True, "1 failed"]
-    drawn = svg_of([search, search])
-    assert [drawn.count(one) for one in ('class="best"', 'class="bar"', "too &lt;slow&gt;", "1 failed")] == [2, 2, 2, 2]
-    assert text_of(Search("none", (Outcome(candidate(1), Status.NOT_TRIED),), best)) == []

@@ -23,6 +23,7 @@ from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.store.timings import parse_timings
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.timing import DispatchTimes, TimedDispatches
@@ -61,6 +62,9 @@ def test_the_record_says_what_was_measured_and_is_kept(layered: Driver) -> None:
         "4096",
     )
     assert (result.record.tile[0], result.record.kernel) == (BEST, "turning")
+    times = {str(one.candidate): (round(one.median_ns), round(one.spread_ns), one.samples) for one in result.outcomes}
+    kept = parse_timings(result.record.timings)
+    assert (kept[0].candidate, {one.candidate: one[1:] for one in kept}) == (str(best.candidate), times)
     again = tune(kernel, (5000,), budget=replace(SHORT, max_samples=5))
     assert (layered.tuning.best(kernel.target, (4096,)), again.record.samples) == (again.record, 5)
 

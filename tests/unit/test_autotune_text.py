@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord
 from vyre_driver.autotune.store import text as autotune_text
 from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
+from vyre_driver.autotune.store.timings import Timing, format_timings, parse_timings
 from vyre_driver.errors import InvalidAutotuneRecord
 
 KEY = AutotuneKey("00" * 16, "adapter")
@@ -24,9 +26,11 @@ U32 = st.integers(0, 2**32 - 1)
 I64 = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 AXES = st.tuples(U32, U32, U32)
+TIMING = st.builds(Timing, st.text(max_size=90), st.integers(0, 2**63), st.integers(0, 10**6), st.integers(0, 400))
+TIMINGS = st.lists(TIMING, max_size=18).map(format_timings)
 SIZE = st.lists(st.integers(0, 2**62).map(str), max_size=3).map("x".join)
 IDENTITY = st.sampled_from(["", "ab" * 32, "cd" * 32])
-RECORD = st.builds(AutotuneRecord, AXES, U32, AXES, TEXT, IDENTITY, I64, I64, I64, TEXT, TEXT, TEXT, SIZE)
+RECORD = st.builds(AutotuneRecord, AXES, U32, AXES, TEXT, IDENTITY, I64, I64, I64, TEXT, TEXT, TEXT, SIZE, TIMINGS)
 AT = st.builds(AutotuneKey, TEXT, TEXT)
 
 
@@ -62,7 +66,12 @@ def test_of_a_text_changed_anywhere_the_pattern_never_says_other_than_the_toml_r
 
 
 def test_what_the_original_does_not_know_stands_after_what_it_does() -> None:
-    assert format_text(content((KEY, OURS))) == (
+    timings = format_timings([Timing("GROUP=64", 123_456, 789, 50), Timing("GROUP=32", 123_500, 800, 9)])
+    written = format_text(content((KEY, OURS)))
+    assert format_text(content((KEY, replace(OURS, timings=timings)))) == (
+        written + 'timings = "123456+-789/50 GROUP=64; 123500+-800/9 GROUP=32"\n'
+    )
+    assert written == (
         f'schema = 1\n\n[[record]]\nkey = "{"00" * 16}"\nadapter = "adapter"\nworkgroup_size = [\n    64,\n    1,\n    1,\n]\n'
         "unroll = 2\ntile = [\n    8,\n    8,\n    1,\n]\n"
         f'recorded_at = "2026-11-21"\nidentity = "{"ab" * 32}"\nsamples = 50\nmedian_ns = 123456\nmeasured_at = 1780000000\n'
@@ -117,6 +126,11 @@ def test_a_text_that_is_no_autotune_file_is_refused(text: str, why: str) -> None
         ("size", "04", "is not integers with an x between them"),
         ("size", 4, "is not integers with an x between them"),
         ("size", "9" * 20, "is not integers with an x between them"),
+        ("timings", None, "is not the times of at most 16 candidates"),
+        ("timings", "1+-1/1", "is not the times of at most 16 candidates"),
+        ("timings", "1+-1/1 a\x1b[2J", "is not the times of at most 16 candidates"),
+        ("timings", f"1+-1/1 {'a' * 81}", "is not the times of at most 16 candidates"),
+        ("timings", "; ".join(["1+-1/1 a"] * 17), "is not the times of at most 16 candidates"),
     ],
 )
 def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: str) -> None:
@@ -127,6 +141,18 @@ def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: s
     told = str(caught.value), caught.value.context, caught.value.code
     message = f"{field} of a tuning record is {wrong!r}, which {why}. Fix: tune the kernel again, or correct the record."
     assert told == (message, {"field": field, "value": wrong}, 2208)
+
+
+def test_times_of_a_search_are_kept_within_limits() -> None:
+    given = [Timing(f"A={n}", n, 0, 1) for n in range(20)]
+    awkward = [Timing('a "b"; \\c\u2028\x00', -1, 2, 3), Timing("x" * 100, 10**19, 0, 0), Timing(" ", 1, 1, 1)]
+    assert parse_timings(format_timings(given)) == given[:16]
+    assert parse_timings(format_timings(awkward)) == [
+        Timing("a ?b?? ?c??", 0, 2, 3),
+        Timing("x" * 77 + "...", 10**18 - 1, 0, 0),
+        Timing("?", 1, 1, 1),
+    ]
+    assert parse_timings("") == []
 
 
 @given(RECORD, RECORD)

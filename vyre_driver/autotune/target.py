@@ -89,8 +89,11 @@ class TuningTarget:
         """What records call the kernel: its name, with the first 8 hex digits of its code where other kernels share that."""
         return f"{self.kernel} {self.code.hex()[:8]}" if self.kernel in _SHARED_NAMES else self.kernel
 
-    def record(self, best: Candidate, samples: int, median_ns: int, size: str = "") -> AutotuneRecord:
-        """Return the record of a choice that was measured just now, so many times, with this median."""
+    def record(self, best: Candidate, samples: int, median_ns: int, size: str = "", timings: str = "") -> AutotuneRecord:
+        """Return the record of a choice that was measured just now, so many times, with this median.
+
+        ``timings`` are those of its search, as ``AutotuneRecord.timings`` has them.
+        """
         device = self.device
         return AutotuneRecord(
             *columns_of(self.space, best),
@@ -103,4 +106,5 @@ class TuningTarget:
             device.name,
             f"{device.driver_name} {device.driver_info}".strip(),
             size,
+            timings,
         )

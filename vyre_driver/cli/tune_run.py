@@ -15,11 +15,10 @@ from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.checks import U32_MAX
 from vyre_driver.cli.options import add_device, print_json, printable, say
 from vyre_driver.cli.progress import human_count, human_measure, progress
-from vyre_driver.cli.tune_plot import Search, svg_of, text_of
+from vyre_driver.cli.tune_plot import Search, add_plot, text_of, write_plot
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,
-    FileUnusable,
     InvalidCommand,
     InvalidTuningSpace,
     LimitExceeded,
@@ -61,13 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isolate", action="store_true", help="try candidates in a child process, which may die or hang")
     parser.add_argument("--force", action="store_true", help="measure again what has a record, and replace it")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
-    parser.add_argument(
-        "--plot",
-        nargs="?",
-        const="",
-        metavar="FILE.svg",
-        help="draw the time and the noise of each candidate, as text or, with a file, as SVG too",
-    )
+    add_plot(parser)
     add_device(parser)
 
 
@@ -97,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print_json({"device": driver.device.name, "file": str(path), "tuned": done})
     if options.plot and searches:
-        _write_plot(Path(options.plot), searches)
+        write_plot(Path(options.plot), searches)
     return 1 if any("failed" in result for result in done) else 0
 
 
@@ -112,13 +105,6 @@ def _print_plot(options: argparse.Namespace, result: dict[str, Any], searches: l
     if options.plot is not None and "choice" in result:
         for line in text_of(searches[-1]):
             say(line)
-
-
-def _write_plot(path: Path, searches: list[Search]) -> None:
-    try:
-        path.write_text(svg_of(searches), encoding="utf-8")
-    except OSError as error:
-        raise FileUnusable(f"cannot write {path} ({error.strerror})", fix="name another file", path=str(path)) from error
 
 
 def _tuned(  # noqa: PLR0913 -- one for each option that matters
@@ -144,7 +130,7 @@ def _tuned(  # noqa: PLR0913 -- one for each option that matters
             continue
         try:
             found = _raced(kernel, size, options, budget)
-            searches.append(Search(f"{found.kernel} {size_text(found.size)}", found.outcomes, found.best))
+            searches.append(Search.of_outcomes(f"{found.kernel} {size_text(found.size)}", found.outcomes, found.best))
             yield _as_data(found, kernel)
         except (TuningFailed, DeviceOutOfMemory, LimitExceeded) as error:
             yield {**result, "failed": str(error)}

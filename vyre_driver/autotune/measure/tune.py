@@ -386,7 +386,7 @@ def _kept(
 ) -> TuningResult:
     text = size_text(kernel.definition.size_class(size))
     best = found.best
-    record = kernel.target.record(best.candidate, best.samples, round(best.median_ns), text)
+    record = kernel.target.record(best.candidate, best.samples, round(best.median_ns), text, found.timings)
     try:
         kernel.driver.tuning.keep(kernel.target, record, replace=replace)
     finally:

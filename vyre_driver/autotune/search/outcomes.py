@@ -11,6 +11,7 @@ import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vyre_driver.autotune.store.timings import Timing, format_timings
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -125,6 +126,14 @@ class SearchResult:
     samples: int
     seconds: float
     ties: tuple[Candidate, ...] = ()
+
+    @property
+    def timings(self) -> str:
+        """The times as a record keeps them: the best's first, then the fastest others'."""
+        others = sorted((one for one in self.outcomes if one.samples and one != self.best), key=lambda one: one.median_ns)
+        return format_timings(
+            Timing(str(one.candidate), round(one.median_ns), round(one.spread_ns), one.samples) for one in (self.best, *others)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from vyre_driver import _fast
+from vyre_driver.autotune.store.timings import TIMINGS
 from vyre_driver.checks import I64_MAX, U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord
 from vyre_driver.identity import key_fields
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _AXES = 3
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 _SIZE = re.compile(r"(?:(?:0|[1-9][0-9]{0,18})(?:x(?:0|[1-9][0-9]{0,18}))*)?")
+_TIMINGS = re.compile(TIMINGS)
 _RANGES = struct.Struct("<3I3IIqqq")
 
 
@@ -75,6 +77,8 @@ class AutotuneRecord:
         What people call them.
     size
         The class of problem sizes that it was measured at, as ``1024x1024``; empty where the size does not matter.
+    timings
+        The times of the candidates, the winner's first, as ``timings.format_timings`` writes them; empty where not known.
 
     Raises
     ------
@@ -94,6 +98,7 @@ class AutotuneRecord:
     device: str = ""
     driver: str = ""
     size: str = ""
+    timings: str = ""
 
     def __post_init__(self) -> None:
         """Check every field: all at once, and one by one to say which is wrong."""
@@ -104,7 +109,8 @@ class AutotuneRecord:
             str.encode(self.recorded_at + self.kernel + self.device + self.driver)
             is_right = set(map(type, counts)) == {int} and type(self.workgroup_size) is type(self.tile) is tuple
             is_right = is_right and (self.identity == "" or _IDENTITY.fullmatch(self.identity) is not None)
-            if is_right and _SIZE.fullmatch(self.size) is not None:
+            is_right = is_right and _SIZE.fullmatch(self.size) is not None
+            if is_right and _TIMINGS.fullmatch(self.timings) is not None:
                 return
         except (TypeError, struct.error, UnicodeEncodeError):
             pass
@@ -124,6 +130,12 @@ class AutotuneRecord:
             _check_text(name, getattr(self, name))
         if type(self.size) is not str or _SIZE.fullmatch(self.size) is None:
             _refuse("size", self.size, "is not integers with an x between them")
+        if type(self.timings) is not str or _TIMINGS.fullmatch(self.timings) is None:
+            _refuse(
+                "timings",
+                self.timings,
+                "is not the times of at most 16 candidates",
+            )
         _refuse("identity", self.identity, "is not 64 hex digits in lower case")
 
     @classmethod

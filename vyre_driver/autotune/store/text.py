@@ -1,6 +1,6 @@
 """The text format of an autotune file: TOML, schema 1, as other vyre tools read and write it (docs/autotune-format.md).
 
-Files that this module wrote are read by a pattern, ten times faster than by the TOML reader; any other file goes to the TOML
+Files that this module wrote are read by a pattern, five times faster than by the TOML reader; any other file goes to the TOML
 reader whole. A test checks that both give the same.
 
 What the original accepts is accepted here too (docs/upstream-differences.md has the exceptions).
@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
+from vyre_driver.autotune.store.timings import TIMINGS
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
 
 SCHEMA = 1
 _HEADER = "[[record]]\n"
-_ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size")
+_ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size", "timings")
 _added_of = operator.attrgetter(*_ADDED)
 _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneRecord)})
 _AXES_FIELDS = ("workgroup_size", "tile")
@@ -35,7 +36,8 @@ _AXES = r"\[\n" + rf"    {_NUMBER},\n" * 3 + r"\]"
 _RECORD = re.compile(
     rf"key = {_TEXT}\nadapter = {_TEXT}\nworkgroup_size = {_AXES}\nunroll = {_NUMBER}\ntile = {_AXES}\nrecorded_at = {_TEXT}\n"
     rf"(?:identity = {_IDENTITY}\nsamples = {_NUMBER}\nmedian_ns = {_NUMBER}\nmeasured_at = {_NUMBER}\n"
-    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\nsize = {_SIZE}\n)?"
+    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\nsize = {_SIZE}\n"
+    rf'(?:timings = "({TIMINGS})"\n)?)?'
 )
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), 0x7F)} | {ord("\\"): "\\\\", ord('"'): '\\"'}
@@ -131,13 +133,13 @@ def parse_own(text: str) -> dict[tuple[AutotuneKey, str], AutotuneRecord] | None
         match = _RECORD.fullmatch(block)
         if match is None:
             return None
-        key, adapter, x, y, z, unroll, wide, high, deep, day, identity, samples, median, at, *names = match.groups()
+        key, adapter, x, y, z, unroll, wide, high, deep, day, identity, samples, median, at, *names, timings = match.groups()
         axes = int(x), int(y), int(z), int(wide), int(high), int(deep), int(unroll)
         if max(axes) > U32_MAX:
             return None
-        added: tuple[Any, ...] = ("", 0, 0, 0, "", "", "", "")
+        added: tuple[Any, ...] = ("", 0, 0, 0, "", "", "", "", "")
         if identity is not None:
-            added = (identity, int(samples), int(median), int(at), *names)
+            added = (identity, int(samples), int(median), int(at), *names, timings or "")
         key = AutotuneKey(key, adapter)
         record = AutotuneRecord.unchecked(axes[:3], axes[6], axes[3:6], day, *added)
         found[key, record.identity] = record
@@ -162,7 +164,8 @@ def _table(at: tuple[AutotuneKey, str], record: AutotuneRecord) -> dict[str, Any
     """Return a record as a table: what is added to the original's only where something was."""
     table: dict[str, Any] = {"key": at[0].key_hex, "adapter": at[0].adapter_id}
     table |= {name: getattr(record, name) for name in _AS_LIST[2:]}
-    return table | ({name: getattr(record, name) for name in _ADDED} if _has_added(record) else {})
+    names = _ADDED if record.timings else _ADDED[:-1]
+    return table | ({name: getattr(record, name) for name in names} if _has_added(record) else {})
 
 
 def _own_text(key: AutotuneKey, record: AutotuneRecord) -> str:
@@ -180,7 +183,7 @@ def _own_text(key: AutotuneKey, record: AutotuneRecord) -> str:
     return (
         f'{text}identity = "{identity}"\nsamples = {record.samples}\nmedian_ns = {record.median_ns}\n'
         f'measured_at = {record.measured_at}\nkernel = "{kernel}"\ndevice = "{device}"\ndriver = "{driver}"\n'
-        f'size = "{size}"\n'
+        f'size = "{size}"\n' + (f'timings = "{record.timings}"\n' if record.timings else "")
     )
 
 

@@ -3,7 +3,8 @@
 A block of Python or of a console is followed by what it prints, in a ``text`` block or indented by four spaces; ``...``
 there stands for any text. Commands of this package's program alone that are indented are a console too.
 ``<!-- not run: REASON -->`` in the line before leaves a block out, ``<!-- first: CODE -->`` gives Python that runs before it
-and is not shown.
+and is not shown. ``<!-- provoked by: CODE -->`` before a ``text`` block gives Python that prints it
+and is not shown, where it would be no example.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"<!-- not run: (.*?) -->\s*\Z", re.DOTALL)
 _FIRST = re.compile(r"<!-- first:\n(.*?)-->\s*\Z", re.DOTALL)
+_PROVOKED = re.compile(r"<!-- provoked by:\n(.*?)-->\s*\Z", re.DOTALL)
 _PROGRAM = "vyre-driver"
 RUN = {"python", "console"}
 
@@ -64,7 +66,10 @@ def blocks(text: str) -> list[Block]:
             before = content
             continue
         follows = bool(found) and not before.strip() and found[-1].language in RUN and not found[-1].shown
-        if follows and kind in {"text", "indented"}:
+        provoked = _PROVOKED.search(before) if kind == "text" else None
+        if provoked:
+            found.append(Block("python", provoked[1], line, content))
+        elif follows and kind in {"text", "indented"}:
             found[-1] = Block(**{**vars(found[-1]), "shown": content})
         elif kind == "indented":
             if all(one.startswith(f"{_PROGRAM} ") for one in content.splitlines()):

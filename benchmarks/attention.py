@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.float32 import microseconds
 from benchmarks.peer_process import PeerProcess
-from benchmarks.products import bf16_bits, microseconds
 from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, SpirvModule, VyreError
 from vyre_driver.matrices.attention import PUSHED, attention_module
@@ -81,6 +81,11 @@ def cut(text: str, depth: int, subgroup_size: int) -> AttentionTiling:
     return AttentionTiling(height, int(keys), subgroups, fragment, subgroup_size, int(turned), "direct" in ways, elements)
 
 
+def bf16_bits(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
+    bits = numbers.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
 class Attention:
     """Operands of one type and size on the device, and any tiling bound to them."""
 
@@ -139,7 +144,7 @@ def case(driver: Driver, name: str, size: Size, tilings: dict[str, AttentionTili
         if complaint is not None:
             print(f"{what}: {text} is left out: {complaint}", file=sys.stderr)
             continue
-        took = microseconds(bound)
+        took = microseconds([bound])
         facts = bound.pipeline.facts  # type: ignore[union-attr] # of a dispatch
         statistics_told = {} if facts is None else {of.name: of.value for exe in facts.executables for of in exe.statistics}
         told.append({"what": what, "cut": text, **asdict(tiling), "us": took, "tflops": size.tflops(took), **statistics_told})

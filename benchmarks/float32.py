@@ -24,9 +24,12 @@ from vyre_driver.autotune.store.records import size_text
 from vyre_driver.kompute.timing import TimedDispatches
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.autotune.measure.bound_plan import BoundPlan
     from vyre_driver.autotune.measure.tuned import TunedKernel
     from vyre_driver.autotune.search.space import Candidate
+    from vyre_driver.runtime.bound import BoundKernel
 
     Size = tuple[int, int, int]
 
@@ -63,7 +66,7 @@ class Products:
         """Return the time with a candidate, after what comes out was checked."""
         plan = self._kernel.bind(self._a, self._b, out=self._c, candidate=candidate)
         self._check(plan)
-        took, (m, n, k) = microseconds(plan), self._size
+        took, (m, n, k) = microseconds(plan.bound), self._size
         facts = plan.bound[0].pipeline.facts  # type: ignore[union-attr] # of a dispatch
         compiled = {} if facts is None else {of.name: of.value for exe in facts.executables for of in exe.statistics}
         return {"candidate": str(candidate), "us": took, "tflops": 2 * m * n * k / took / 1e6, **compiled}
@@ -80,11 +83,11 @@ class Products:
             one.close()
 
 
-def microseconds(plan: BoundPlan) -> float:
-    """Return the median device time of one of many runs, back to back."""
-    once = TimedDispatches(plan.bound)
+def microseconds(dispatches: Sequence[BoundKernel]) -> float:
+    """Return the median device time of one of many runs of what a call dispatches, back to back."""
+    once = TimedDispatches(dispatches)
     repeats = max(1, int(_BATCH_US / max(min(device_us(once) for _ in range(3)), 1)))
-    many = TimedDispatches(plan.bound, repeats)
+    many = TimedDispatches(dispatches, repeats)
     warm(many)
     return statistics.median(device_us(many) / repeats for _ in range(_SAMPLES))
 

@@ -1,7 +1,7 @@
 """Draw benchmarks/results beside the figures of other packages: ``python -m benchmarks.plot FOLDER`` writes an SVG each.
 
-The documentation's page on performance shows them all (``make docs``). Each chart names the results that it is drawn from,
-and has no figure of another run.
+``dispatch.svg`` is the README's picture too, in docs/images. The documentation's page on performance shows them all
+(``make docs``). Each chart names the results that it is drawn from, and has no figure of another run.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Bench:
         plan = self.kernel.bind(*self._inputs, out=self._out, candidate=candidate, **self._parameters)
         plan.run()
         self._check()
-        took = microseconds(plan)
+        took = microseconds(plan.bound)
         facts = plan.bound[0].pipeline.facts  # type: ignore[union-attr] # of a dispatch
         compiled = {} if facts is None else {of.name: of.value for exe in facts.executables for of in exe.statistics}
         return {"candidate": str(candidate), "us": took, **compiled}

@@ -1,4 +1,4 @@
-"""PyTorch's side of benchmarks.products and benchmarks.float32: its version, or an empty line without CUDA.
+"""PyTorch's side of benchmarks.float32: its version, or an empty line without CUDA.
 
 Then a type and m, n and k a line, or one number for all of them.
 """
@@ -21,13 +21,9 @@ _SAMPLES = 5
 
 def product_us(name: str, m: int, n: int, k: int) -> float:
     """Return the microseconds of one of many products on one stream, from events around them."""
-    if name == "int8":
-        a, b = (torch.randint(-100, 100, shape, device="cuda", dtype=torch.int8) for shape in ((m, k), (n, k)))
-        run = lambda: torch._int_mm(a, b.t())  # noqa: E731, SLF001 -- it has no other name
-    else:
-        a, b = (torch.rand(*shape, device="cuda").sub(0.25).to(getattr(torch, name)) for shape in ((m, k), (k, n)))
-        out = torch.empty(m, n, device="cuda", dtype=a.dtype)
-        run = lambda: torch.mm(a, b, out=out)  # noqa: E731
+    a, b = (torch.rand(*shape, device="cuda").sub(0.25).to(getattr(torch, name)) for shape in ((m, k), (k, n)))
+    out = torch.empty(m, n, device="cuda", dtype=a.dtype)
+    run = lambda: torch.mm(a, b, out=out)  # noqa: E731
     until = time.perf_counter() + _BUSY_S
     while time.perf_counter() < until:
         run()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 40
 _MOST_LINES = 24
-_WIDTH, _ROW, _HEAD, _LETTER = 640, 20, 44, 7.5
+_WIDTH, _ROW, _HEAD, _LETTER = 640, 20, 44, 8.0
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1b1b1a; } .soft { fill: #6a6a66; } .bar { fill: #8fa6c9; }
 .best { fill: #2a6fdb; } .noise { stroke: #1b1b1a; stroke-width: 1.5; } .page { fill: #fcfcfb; }

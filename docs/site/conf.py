@@ -12,7 +12,7 @@ from vyre_driver import __version__  # noqa: E402
 
 project = "vyre_driver"
 author = "the authors of vyre_driver"
-project_copyright = "Apache-2.0"
+project_copyright = "the authors of vyre_driver. Licence: Apache-2.0"
 release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 language = "en"

@@ -171,7 +171,7 @@ class Driver(Allocator):
     ) -> Kernel:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
-        What has a method ``__vyre_program__``, as a kernel that is written in Python, is compiled as the program it returns.
+        An object with a method ``__vyre_program__``, such as a Python kernel, is compiled as the program that this returns.
         ``constants`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
         program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
         floats be the device's own, what a ``ProgramConfig`` says of them and of bounds holds, and its workgroup override
@@ -247,7 +247,7 @@ class Driver(Allocator):
         arrays
             As a call's; none for a program makes some up, of the counts that it declares.
         space
-            What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
+            The constants of a module that may be tuned. A program has its workgroup's size, where nothing else depends on that.
         constants, config
             As ``compile``; constants that are given are not tuned.
         workgroups, invocations
@@ -303,8 +303,8 @@ class Driver(Allocator):
         chunks
             For each call a tuple of its arrays, a mapping of arrays, push constants and options by name, or its only array.
         out
-            For each call what ``out`` of a call takes: an array, or a tuple with one or None for each output. What results are
-            written to may be given again to the fifth call after it; until then other calls may not read or write it.
+            For each call what ``out`` of a call takes: an array, or a tuple with one or None for each output. An array
+            that gets a result may be given again to the fifth call after it; until then other calls may not read or write it.
         timeout
             Seconds that the device may take for one result; None waits for ever.
         on_progress

@@ -60,7 +60,7 @@
     `-- InstallationUnusable          2701  ImportError
 
 A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
-sentence. What it says is also in attributes, so that no caller has to parse text. Codes are append-only.
+sentence. The same is in attributes, so that no caller has to parse text. Codes are append-only.
 
 Source: the categories and numbers 1001-1006 are upstream's backend errors.
 """
@@ -315,7 +315,7 @@ class ShaderSyntaxError(VyreError, ValueError, code=2302):
 
 
 class KernelSourceError(VyreError, code=2303):
-    """A Python function cannot be translated to a program, or does what it must not; told at the lines to blame.
+    """A Python function cannot be translated to a program, or does what it must not; reported at the lines to blame.
 
     ``frames`` are the places from the kernel down through the functions that it calls, each (function, filename, line, text of
     the line, column, end column), in characters from 0; none where no line is to blame.

@@ -64,7 +64,7 @@ class DriverPool:
         cache, allow_software, strict
             As for ``Driver``. All drivers share one cache.
         isolated
-            Whether each device is open in a process of its own (docs/isolated.md). What kills that process fails the work that
+            Whether each device is open in a process of its own (docs/isolated.md). A crash of that process fails the work that
             it had, with DriverCrashed, and a lost device is opened anew: none is set aside.
 
         Raises
@@ -234,7 +234,7 @@ class PooledKernel(DescribedByKernel):
     def __call__(self, *arrays: object, **options: Any) -> Future[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's
         """Call the kernel on the device that has least to do; takes what ``Kernel.__call__`` takes.
 
-        The arrays, also those of ``out``, must stay as they are until the future is done. What the call returns or raises is
+        The arrays, also those of ``out``, must stay as they are until the future is done. The call's result or error is
         the future's.
         """
         return self._pool.submit(lambda driver: self._kernel(driver)(*arrays, **options))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _SHARED_NAMES = frozenset({"<source>", "<bytes>", "program"})
-"""What modules of text or bytes without a name, and programs, are all called."""
+"""Names that all modules of text or bytes without one, and all programs, have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class TuningTarget:
 
     @property
     def title(self) -> str:
-        """What records call the kernel: its name, with the first 8 hex digits of its code where other kernels share that."""
+        """The kernel's name in records: its own, with the first 8 hex digits of its code where other kernels share that."""
         return f"{self.kernel} {self.code.hex()[:8]}" if self.kernel in _SHARED_NAMES else self.kernel
 
     def record(self, best: Candidate, samples: int, median_ns: int, size: str = "", timings: str = "") -> AutotuneRecord:

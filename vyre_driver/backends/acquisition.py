@@ -43,7 +43,7 @@ _DECIDING = {
 
 @dataclass(frozen=True, slots=True)
 class BackendSelectionFacts:
-    """What backends are ranked by; sorted, the best comes first. Bandwidth in GB/s, time in ns."""
+    """The measures that backends are ranked by; sorted, the best comes first. Bandwidth in GB/s, time in ns."""
 
     id: str
     precedence: int = NO_PRECEDENCE
@@ -158,7 +158,7 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     InvalidRegistration
         If the package that brings it registers it wrongly.
     VyreError
-        What its factory raises; what is not an error of this package comes as BackendError.
+        If its factory raises it; any other error comes as BackendError.
     """
     return _open(_known(backend_id), _request(device, allow_software))
 

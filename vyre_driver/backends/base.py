@@ -6,7 +6,7 @@ a ``SpirvModule``, whichever of them it takes), and dispatches it: arrays in, fo
 what it writes, both in the order of its bindings. Nothing of the caller's is ever written to.
 
 A capability is there only if the lowering really emits it and the device has it; what it does not
-say is False, 0 or the smallest that can be. What it cannot do it refuses by name (``UnsupportedFeature``) before anything runs:
+say is False, 0 or the smallest that can be. It refuses by name what it cannot do (``UnsupportedFeature``) before anything runs:
 there is no slow way that is taken silently, no field of a ``DispatchConfig`` that is dropped, no result that another backend
 computed.
 
@@ -89,7 +89,7 @@ class TimedDispatch:
 
 @dataclass(frozen=True, slots=True)
 class BackendRequest:
-    """What the caller of an acquisition said: which device, and whether a CPU device will do."""
+    """The request of an acquisition: which device, and whether a CPU device will do."""
 
     device: str | int | None = None
     allow_software: bool = False
@@ -97,7 +97,7 @@ class BackendRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendFacts:
-    """What a backend reports before anything is initialised: its profile, and the device it would open."""
+    """The facts that a backend reports before anything is initialised: its profile, and the device it would open."""
 
     profile: DeviceProfile
     device: str = ""
@@ -192,7 +192,7 @@ class Backend(ABC):
             Arrays, in the order of the bindings that are read; a read-write buffer's comes back changed in a new array. An
             output that nothing sizes has its array among them too.
         config
-            What to ask of the dispatch; None asks for nothing.
+            Options of the dispatch; None for none.
         constants, push_constants
             Specialization constants, and push constants, by name.
 
@@ -212,7 +212,7 @@ class Backend(ABC):
 
     @property
     def profile(self) -> DeviceProfile:
-        """What it can do on its device; conservative unless it says more."""
+        """Its capabilities on its device; conservative unless it reports more."""
         return DeviceProfile.conservative(self.id)
 
     @property

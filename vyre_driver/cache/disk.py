@@ -67,7 +67,7 @@ class DiskPipelineCache:
         base
             Another root below this one, never changed: what is not here is looked for there. For a container's image.
         hmac_key
-            What entries are sealed with, and without whose seal none is taken, from the base either; see ``seal.py``.
+            The key that entries are sealed with, and without whose seal none is taken, from the base either; see ``seal.py``.
         """
         self._root = None if root is None else Path(os.path.abspath(root))  # noqa: PTH100 -- links stay as they are named
         self._root_text = str(self._root)

@@ -124,7 +124,7 @@ def mark_pruned(root: CacheRoot) -> None:
 
 
 def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> PruneReport:
-    """Bring a root within its bounds; to be called after ``untrusted_reason``. What cannot be removed is counted.
+    """Bring a root within its bounds; to be called after ``untrusted_reason``. Files that cannot be removed are counted.
 
     ``max_bytes`` bounds what entries, raw blobs and quarantine take of the file system together; what is older than
     ``max_age_s`` seconds of disuse goes in any case.

@@ -77,7 +77,7 @@ def map_blocks(  # noqa: PLR0913 -- by keyword
     losses
         How many devices may be lost under a block until it fails.
     options
-        What a call of the first kernel takes. An option that is a function is called with the blocks, and gives the value:
+        Options of a call of the first kernel. An option that is a function is called with the blocks, and gives the value:
         ``count=lambda x, y: x.size``; in ``push_constants`` too.
 
     Raises

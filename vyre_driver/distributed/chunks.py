@@ -53,7 +53,7 @@ def plan_chunks(  # noqa: PLR0913 -- by keyword
     whole
         Axes that are not split, such as the rows of a softmax.
     aim_bytes
-        What larger blocks gain nothing from.
+        The size of a block beyond which nothing is gained.
 
     Raises
     ------

@@ -158,7 +158,7 @@ class FleetPool:
         InvalidInput
             If a window is no whole number of 1 or more, or a call is no sequence.
         VyreError
-            What a call raises, in its place.
+            If a call raises it, in its place.
         """
         for name, given in (("window", window), ("window_bytes", window_bytes)):
             if given is not None and (not is_whole(given) or given < 1):

@@ -20,7 +20,7 @@ def progress(what: str, of: int | None = None) -> Iterator[Callable[..., None]]:
     Parameters
     ----------
     what
-        What is under way, as the bar says it.
+        The name of the work, as the bar shows it.
     of
         How many calls there are; None where that is not known. ``store_regions`` says it itself.
     """

@@ -66,13 +66,13 @@ def store_regions(  # noqa: PLR0913 -- by keyword
     client
         Whose workers compute.
     array
-        What is computed.
+        The array to compute.
     target
         The path of a .npy file, which is made if it is not there, or an array of Zarr, whose chunks no two blocks may share.
     marks
         The folder of the marks; None is beside a .npy file, with ``.regions`` at the end of its name.
     tag
-        What the computation is called, in place of the array's name in Dask. That is the same in the next run only if all that
+        The computation's name, in place of the array's name in Dask. That is the same in the next run only if all that
         the array is made of has a name there: random numbers and functions with state have none.
     on_progress
         Called with how many blocks are written, and how many there are.
@@ -84,7 +84,7 @@ def store_regions(  # noqa: PLR0913 -- by keyword
     FileUnusable
         If a file cannot be read or written.
     VyreError
-        What a block raises; blocks that were not written by then are left to the next run.
+        If a block raises it; blocks that were not written by then are left to the next run.
     """
     is_file = isinstance(target, (str, os.PathLike))
     if not is_file and marks is None:

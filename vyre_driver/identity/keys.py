@@ -139,9 +139,9 @@ class PipelineCacheKey:
         config
             The dispatch policy; None is as the default. A ulp budget of 0 is as None: both mean strict.
         emitter_version, emitter_options
-            What made SPIR-V of the program, from 1 on; 0 without options for a finished module.
+            The emitter's version, from 1 on, and its options; 0 and none for a finished module.
         enabled_features
-            What was switched on when the device was made; order and repetition do not count.
+            Features that were switched on when the device was made; order and repetition do not count.
 
         Raises
         ------

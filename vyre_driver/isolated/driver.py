@@ -113,7 +113,7 @@ class IsolatedDriver(_Driver):
         self._starting = call_lock("the start of an isolated driver's process")
         self._is_closed, self._arena, self.room = False, Arena(), IsolatedRoom()
         self.events = Events()
-        """What happens to calls, as of a ``Driver``; the cache's and the layer's own are in the child, and in ``metrics``."""
+        """The events of calls, as of a ``Driver``; the cache's and the layer's own are in the child, and in ``metrics``."""
         self._there = self._started()
         self.device = self._there.physical
         self.strict = bool(self._there.child.facts["strict"])

@@ -189,7 +189,7 @@ class Child:
         DeviceLost
             If the device is lost; the process is ended.
         VyreError
-            What the step raises.
+            If the step raises it.
         """
         self.check_usable()
         unsaid = self._say_dropped()

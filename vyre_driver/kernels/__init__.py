@@ -204,7 +204,7 @@ def matmul(  # noqa: PLR0913 -- by keyword
     transpose_a, transpose_b
         Whether matrices are stored the other way round: ``a`` (..., k, m), ``b`` (..., n, k).
     bias, residual, activation
-        What becomes of the sums; activations are ``"relu"``, ``"gelu"`` (with the error function, to 1.5e-7) and ``"silu"``.
+        What is added and applied to the sums; activations are ``"relu"``, ``"silu"`` and ``"gelu"`` (with erf, to 1.5e-7).
     require
         ``"tensor"`` refuses a device without such matrices.
 

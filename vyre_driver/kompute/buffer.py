@@ -321,7 +321,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         (docs/cuda.md). Of any other it is in the memory of the CPU: without a copy where the host sees the memory (CPU devices
         and integrated GPUs); elsewhere a copy must be asked for, by ``copy=True`` or by the device of the CPU.
 
-        What is no copy sees what kernels write later, and the memory stays until the consumer lets go of it.
+        An array that is no copy sees what kernels write later, and the memory stays until the consumer lets go of it.
 
         Raises
         ------

@@ -36,7 +36,7 @@ def broadcast(name: str, shapes: Mapping[str, Shape], held: Sequence[Shape]) -> 
     Parameters
     ----------
     name
-        What they are given to.
+        The function that they are given to.
     shapes
         Their shapes, by name.
     held

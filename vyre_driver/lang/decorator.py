@@ -49,8 +49,8 @@ class KernelDecorator:
             length, and outputs that a call leaves out are made with theirs. An array without axes, ``()``, is used with
             the index 0; an axis that is a number has that length.
         over
-            What the kernel goes over: the name of an array, or of axes of the signature (``"m, n"``). Without it, what its
-            indices are used on.
+            The extent of the grid: the name of an array, or of axes of the signature (``"m, n"``). Without it, the arrays
+            that its indices are used on.
         floats
             ``"device"``: each operation as the device has it; ``"exact"``: bit for bit as the reference interpreter computes;
             ``"fast"``: products and sums may be joined.
@@ -92,7 +92,7 @@ class KernelDecorator:
         text
             Python source that defines the function, with ``@kernel`` or without; it may be indented as a whole.
         names
-            What names in it stand for, beside those of :mod:`vyre_driver.lang`.
+            Values of names in it, beside those of :mod:`vyre_driver.lang`.
         name
             The function's; without it the last kernel that the text defines, or the last function.
 

@@ -90,7 +90,7 @@ class Kernel:
         KernelSourceError
             If the function cannot be translated.
         VyreError
-            What the driver raises, its compiler and its kernels.
+            If the driver, its compiler or its kernels raise it.
         """
         known = None if named else self._recent.find(given, self._choices.driver)
         if known is not None:
@@ -122,7 +122,7 @@ class Kernel:
         KernelSourceError
             If the function cannot be translated.
         VyreError
-            What the driver raises.
+            If the driver raises it.
         """
         known = None if named else self._recent.find(given, self._choices.driver)
         if known is not None and known[0].kind is Buffer and not known[0].left_out:
@@ -363,7 +363,7 @@ class Kernel:
 
     @SignatureProperty
     def __signature__(self) -> inspect.Signature:
-        """What a call takes: the function's parameters without the leading ones, which the device counts."""
+        """The parameters of a call: the function's without the leading ones, which the device counts."""
         signature, empty = self.definition.signature, inspect.Parameter.empty
         given = [inspect.Parameter(one.name, _BY_POSITION, annotation=one.type) for one in signature.parameters]
         said = [

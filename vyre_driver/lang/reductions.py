@@ -233,11 +233,11 @@ def reduction(
         A function of two numbers, also ``operator.add``, ``np.maximum`` and the like, which is taken to be associative and
         commutative: nobody can see that it is.
     zero
-        What combined with a number gives that number.
+        The number that leaves any number as it is when the two are combined.
     map
-        What each element goes through before.
+        A function of each element, called before elements are combined.
     finish
-        What the result goes through.
+        A function of the result.
 
     Examples
     --------

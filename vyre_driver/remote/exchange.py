@@ -33,7 +33,7 @@ _AT_ONCE = 16  # values that are no longer than 16 MiB together
 
 @dataclass(slots=True)
 class Pushed:
-    """What became of the entries of a push: counts, and those left out by the reason."""
+    """The outcome of a push: counts of entries, and those left out by the reason."""
 
     stored: int = 0
     known: int = 0
@@ -42,7 +42,7 @@ class Pushed:
 
 @dataclass(slots=True)
 class Pulled:
-    """What became of the entries of a pull: taken, by signer too, known before, and refused, by the reason."""
+    """The outcome of a pull: entries taken, by signer too, known before, and refused, by the reason."""
 
     taken: int = 0
     known: int = 0

@@ -16,7 +16,7 @@ FailureKind: TypeAlias = Literal["refused", "tls", "timed_out", "late", "cut", "
 
 
 class StoreFailure(Exception):
-    """What a store was asked for was not done.
+    """A store did not do what it was asked for.
 
     ``kind``: ``refused`` no connection; ``tls`` one, but not under TLS; ``timed_out`` no answer in time; ``late`` not the whole
     of it in time (link.py); ``cut`` the connection ended within an answer; ``denied`` wrong password, certificate or rights;

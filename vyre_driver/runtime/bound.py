@@ -73,7 +73,7 @@ class BoundKernel(ToldRuns):
 
     @property
     def pipeline(self) -> BoundPipeline | NoDispatch:
-        """What it dispatches."""
+        """The pipeline that it dispatches."""
         return self._dispatch.pipeline
 
     @property
@@ -102,9 +102,9 @@ class BoundKernel(ToldRuns):
     def set(self, /, **push_constants: object) -> None:
         """Replace push constants, all or some of them, in what is run and submitted from now on; the others keep their values.
 
-        Only the dispatch is recorded again. What is under way keeps the values that it was handed over with. A batch that
-        holds this kernel takes the new ones when it is next run or submitted. What binding the same buffers once more gave, or
-        gives later, has values of its own.
+        Only the dispatch is recorded again. Work that is under way keeps the values that it was handed over with. A batch that
+        holds this kernel takes the new ones when it is next run or submitted. Other kernels that were bound
+        to the same buffers, before or later, have values of their own.
 
         Raises
         ------

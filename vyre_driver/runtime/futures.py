@@ -128,9 +128,9 @@ class DispatchFuture(Future[None]):
         DispatchTimeout
             If it has not ended; it goes on.
         DispatchFailed
-            What it failed with.
+            If that is how the work failed.
         DeviceLost
-            What it failed with.
+            If that is how the work failed.
         ForkError
             In a forked child, where its end is never seen.
         """

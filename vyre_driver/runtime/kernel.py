@@ -105,7 +105,7 @@ class Kernel:
         push_constants
             Push constants by name; most are given as keywords.
         out
-            What the output is written to, and returned: a contiguous array or a buffer of its shape and type. Where there are
+            The output's place, which is also returned: a contiguous array or a buffer of its shape and type. Where there are
             several outputs, a tuple of them, None for a new one, or a mapping by name. It gives the shape of a write-only
             output.
         out_shapes
@@ -141,9 +141,9 @@ class Kernel:
         DispatchFailed
             If the device fails or the driver is closed (DeviceLost, ForkError).
         OutputNotWritten
-            What a strict call found.
+            If a strict call finds elements that nothing wrote.
         InputChanged
-            What a strict call found.
+            If a strict call finds an input that has changed.
         """
         began = time.perf_counter_ns()
         try:

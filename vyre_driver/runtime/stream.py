@@ -91,7 +91,7 @@ class Stream:
     def __next__(self) -> Any:  # noqa: ANN401 -- what the kernel returns
         """Return the result of the next chunk.
 
-        What a chunk fails with is raised in its place, after the results of all before it; the stream has ended then.
+        A chunk's error is raised in its place, after the results of all before it; the stream has ended then.
 
         Raises
         ------

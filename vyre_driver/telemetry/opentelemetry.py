@@ -3,7 +3,7 @@
 ``VYRE_OPENTELEMETRY`` asks for both, through the process's global providers; ``export`` does so for one driver, through any.
 
 A span is named ``vyre_driver.`` and the event's kind, begins and ends when the event did, and is a child of the span that was
-current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was submitted is a span without
+current on the thread. A failure is a span of the attempt, with the status ERROR. Work that was submitted is a span without
 length, and its end, once it was seen, one from its submission to then.
 
 Source: OpenTelemetry's specification of the trace and metrics APIs; units are those of UCUM.

@@ -59,7 +59,7 @@ _SEARCHED = 1 << 12
 class CallKernel(KernelDefinition):
     """One dispatch of a module or a program on given arrays; ``at`` is what ``Driver.compile`` looks for with the same.
 
-    What it writes is compared between candidates: nobody knows it beforehand. Of a module ``workgroups`` are those of every
+    Its outputs are compared between candidates: nobody knows it beforehand. Of a module ``workgroups`` are those of every
     candidate, or what tells them of one. Of a program the workgroup is tuned, and its grid is its own.
     """
 

@@ -55,7 +55,7 @@ class IsolatedBench:
         InvalidInput
             If the definition or the parameters cannot be sent there.
         VyreError
-            What the child's driver fails with.
+            If the child's driver raises it.
         """
         self.budget = budget
         self.directory = tempfile.TemporaryDirectory(prefix="vyre-tune-")

@@ -55,7 +55,7 @@ UNASKED = Budget(seconds=30)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TuningResult:
-    """What came of the candidates, in the order of preference, which is the best, and the record that was kept.
+    """The outcomes of the candidates, in the order of preference, the best one, and the record that was kept.
 
     ``reference`` is the candidate that the others were compared with, None where numpy said what is right; ``samples`` are the
     timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as the times show: of these the

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a search may use; nothing new is begun once it is spent, and what is under way is finished.
+    """The limits of a search; nothing new is begun once they are reached, and work that is under way is finished.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class AutotuneRecord:
     samples, median_ns, measured_at
         How many times the choice was timed, the median in nanoseconds, and the end in seconds since 1970; 0 where not known.
     kernel, device, driver
-        What people call them.
+        Their names.
     size
         The class of problem sizes that it was measured at, as ``1024x1024``; empty where the size does not matter.
     timings

@@ -140,7 +140,7 @@ class AutotuneStore:
         """Join what changed with what the file has, durably; returns False, with nothing done, where nothing has changed.
 
         The directory is made. Of two records with one key and identity the better measured stays
-        (:meth:`AutotuneRecord.supersedes`). Others may save for ``wait_s`` seconds first. What failed to be saved is
+        (:meth:`AutotuneRecord.supersedes`). Others may save for ``wait_s`` seconds first. After a failure the store is
         still dirty. A file that is not an autotune file is moved aside, with a warning.
 
         Raises

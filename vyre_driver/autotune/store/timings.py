@@ -20,7 +20,7 @@ _NUMBER = r"(?:0|[1-9][0-9]{0,17})"
 _NAME = r"[!#-:<-\[\]-~](?:[ !#-:<-\[\]-~]{0,78}[!#-:<-\[\]-~])?"
 _ONE = rf"{_NUMBER}\+-{_NUMBER}/{_NUMBER} {_NAME}"
 TIMINGS = rf"(?:{_ONE}(?:; {_ONE}){{0,{MOST_TIMINGS - 1}}})?"
-"""What matches the text, an empty one for no times; nothing in it has to be escaped in TOML."""
+"""The pattern of the text, which is empty for no times; nothing in it has to be escaped in TOML."""
 _UNFIT = re.compile(r'[^ -~]|["\\;]')
 _PARTS = re.compile(r"(\d+)\+-(\d+)/(\d+) (.+)")
 

@@ -26,7 +26,7 @@ _MEANS_SOMETHING = "it has no problem or warning on any device; whether its node
 
 
 class ValidationReport(NamedTuple):
-    """What validation found: problems refuse the program, warnings do not; at most 1000 each, ``total`` counts all problems."""
+    """The findings: problems refuse the program, warnings do not; at most 1000 each, ``total`` counts all problems."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]

@@ -39,7 +39,7 @@ class RemainingCheck:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became of a kernel; ``str`` tells it in lines.
+    """The result of translating a kernel; ``str`` gives it in lines.
 
     ``parameters`` and ``extents`` say by name what is given and how far an index goes; ``captured`` are values from outside.
     ``reads`` and ``writes`` are lines by array. ``fixed_workgroup`` says why the results depend on the workgroup's size, None

@@ -31,8 +31,8 @@ class BoundPythonKernel(BoundKernel):
     def set(self, /, **numbers: object) -> None:
         """Replace numbers, all or some of them, in what is run and submitted from now on; the others keep their values.
 
-        What is under way keeps the values that it was handed over with. A batch that holds this kernel takes the new ones when
-        it is next run or submitted. What binding the same buffers once more gave, or gives later, has values of its own.
+        Work that is under way keeps the values that it was handed over with. A batch that holds this kernel takes the new ones
+        when it is next run or submitted. Other kernels that were bound to the same buffers have values of their own.
 
         Raises
         ------

@@ -59,7 +59,7 @@ def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target:
     specs
         The names of the lets that become specialization constants.
     target
-        What the code may rely on; None is a device without features.
+        The features that the code may rely on; None is a device without any.
 
     Raises
     ------

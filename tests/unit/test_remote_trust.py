@@ -13,6 +13,7 @@ from literals import refusal
 from signing import BUILDER, STRANGER, key_file, signer_of, trust_file, trusting
 
 from vyre_driver.errors import BackendUnavailable, FileUnusable, InvalidSetting
+from vyre_driver.remote import trust
 from vyre_driver.remote.trust import (
     HmacSigner,
     Trust,
@@ -130,6 +131,7 @@ def test_the_settings_name_whom_to_trust_and_what_to_sign_with(tmp_path: Path, m
 
 def test_without_cryptography_keys_are_refused_and_hmacs_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    trust._verifier.cache_clear()  # noqa: SLF001 -- of the tests before, which had the package
     path = trust_file(tmp_path / "trust")
     kind, code, message = refusal(lambda: Trust.read(path))
     assert (kind, code) == (BackendUnavailable, 2004)

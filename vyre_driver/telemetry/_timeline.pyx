@@ -1,7 +1,7 @@
 # cython: language_level=3, embedsignature=True, binding=True
 """Keep what a driver did, with its times and threads, while that is asked for. Imports nothing of ours.
 
-As in _counters.pyx there is no lock: a thread that adds holds the GIL from the first change to the last. An event is 40 bytes of an array
+As in _counters.pyx there is no lock: adding holds the GIL from the first change to the last. An event is 40 bytes of an array
 that grows up to a limit; beyond it events are counted, and left out.
 """
 

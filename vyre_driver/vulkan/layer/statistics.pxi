@@ -35,7 +35,7 @@ cdef extern from "statistics.h" nogil:
 
 
 class PipelineStatistic(NamedTuple):
-    """A number that the driver gives for a pipeline's code, under the driver's own name; ``value`` None: of a kind unknown here.
+    """A number that the driver gives of a pipeline's code, under the driver's own name; ``value`` None: of a kind unknown here.
 
     Source: ``VkPipelineExecutableStatisticKHR``.
     """

@@ -5,8 +5,9 @@ python -m benchmarks.fleet [--calls] [--blocks] [--products] [--killed] [--empty
 Without the name of a part all are run. --calls: saxpy of numpy arrays, beside ``DriverPool``. --blocks: sum and softmax of an
 array that is made block by block, on one process and on all. --products: matrices that are made on the devices, on one process
 and on all. --killed: the same with one process killed in the middle. --empty: an empty task beside Dask's own. --cold: two
-nodes that share a store (benchmarks/fleet_cold.py). A part that takes longer than --within seconds is given up. Without a GPU
-run it with VYRE_ALLOW_SOFTWARE=1, LP_NUM_THREADS=1 and --devices 0 0 --small: a device that is named twice stands for two GPUs.
+nodes that share a store (benchmarks/fleet_cold.py). A part that takes longer than --within seconds is given up, and what every
+worker did then is written to stderr and the file. Without a GPU run it with VYRE_ALLOW_SOFTWARE=1, LP_NUM_THREADS=1 and
+--devices 0 0 --small: a device that is named twice stands for two GPUs.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ import functools
 import json
 import os
 import re
-import signal
 import statistics
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +28,16 @@ import numpy as np
 from dask.utils import parse_bytes
 
 from benchmarks import fleet_cold, fleet_work
+from benchmarks.fleet_watch import KilledWorker, Late, watched
 from vyre_driver import DriverPool
-from vyre_driver.distributed import FleetPool, LocalFleet, reduce_blocks
+from vyre_driver.distributed import FleetPool, reduce_blocks
 from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from benchmarks.fleet_work import Done
+    from vyre_driver.distributed import FleetKernel
 
     Measured = dict[str, Any]
 
@@ -82,7 +85,7 @@ def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Me
             raise SystemExit(f"results are wrong: {found}")
         return given.count / seconds
 
-    with DriverPool(devices) as own, LocalFleet(devices) as fleet:
+    with DriverPool(devices) as own, watched(devices) as fleet:
         pool = FleetPool(fleet.client)
 
         def on_pool(number: int) -> Any:
@@ -101,34 +104,36 @@ def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Me
 
 def blocks(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
     rows_of_block = parse_bytes(given.block) // (4 * fleet_work.COLUMNS)
-    count = max(1, parse_bytes(given.size) // parse_bytes(given.block))
-    lengths = (rows_of_block,) * count
-    seconds, peaks = {}, {}
+    lengths = (rows_of_block,) * max(1, parse_bytes(given.size) // parse_bytes(given.block))
+    whole = len(lengths) * rows_of_block * fleet_work.COLUMNS * 4
+    seconds, peaks, parts = {}, {}, {}
     for processes in sorted({1, len(devices)}):
-        with LocalFleet(devices[:processes]) as fleet:
+        with watched(devices[:processes]) as fleet:
             pool = FleetPool(fleet.client)
             both = pool.compile(fleet_work.sum_and_softmax)
-
-            def run(lengths: tuple[int, ...], pool: FleetPool = pool, both: Any = both) -> None:
-                x = da.map_blocks(
-                    fleet_work.block, chunks=(lengths, (fleet_work.COLUMNS,)), dtype="f4", meta=np.empty((0, 0), "f4")
-                )
-                sums = pool.client.compute(reduce_blocks(both, x, shape=(2,), dtype="f8")).result(limit.left())
-                wanted = fleet_work.sum_of_blocks(list(lengths)), float(sum(lengths))
-                if sums[0] != wanted[0] or abs(sums[1] / wanted[1] - 1) > 1e-5:
-                    raise SystemExit(f"the sum and the rows of softmax are {sums}, and should be {wanted}")
-
-            run(lengths[: 4 * processes])
+            run = functools.partial(run_blocks, pool, both, limit)
+            warm = took(functools.partial(run, lengths[: 8 * processes]))
+            fleet.client.run(fleet_work.taken)
             seconds[processes] = took(functools.partial(run, lengths))
+            parts[processes] = list(fleet.client.run(fleet_work.taken).values())
             peaks[processes] = peak_bytes(pool)
-    whole = count * rows_of_block * fleet_work.COLUMNS * 4
-    return {
-        "bytes": whole,
-        "block_bytes": parse_bytes(given.block),
-        "seconds": seconds,
-        "device_memory_peak_bytes": peaks,
-        "figure": seconds[1] / seconds[len(devices)],
-    }
+        speed = whole / seconds[processes] / 1e9
+        told = f"{len(lengths)} blocks in {seconds[processes]:.1f} s, {speed:.1f} GB/s, warmed up in {warm:.1f} s"
+        print(
+            f"blocks, {processes} processes: {told}\nseconds of both threads: {parts[processes]}", file=sys.stderr, flush=True
+        )
+    facts = {"bytes": whole, "block_bytes": parse_bytes(given.block), "seconds": seconds}
+    facts |= {"device_memory_peak_bytes": peaks, "seconds_of_threads": parts}
+    return {**facts, "figure": seconds[1] / seconds[len(devices)]}
+
+
+def run_blocks(pool: FleetPool, both: FleetKernel, limit: Limit, lengths: tuple[int, ...]) -> None:
+    shape = lengths, (fleet_work.COLUMNS,)
+    x = da.map_blocks(fleet_work.block, chunks=shape, dtype="f4", meta=np.empty((0, 0), "f4"))
+    sums = pool.client.compute(reduce_blocks(both, x, shape=(2,), dtype="f8")).result(limit.left())
+    wanted = fleet_work.sum_of_blocks(list(lengths)), float(sum(lengths))
+    if sums[0] != wanted[0] or abs(sums[1] / wanted[1] - 1) > 1e-5:
+        raise SystemExit(f"the sum and the rows of softmax are {sums}, and should be {wanted}")
 
 
 def peak_bytes(pool: FleetPool) -> list[int]:
@@ -136,24 +141,26 @@ def peak_bytes(pool: FleetPool) -> list[int]:
     return [int(one) for one in re.findall(r"^vyre_driver_layer_memory_peak_bytes\{.*\} (\d+)", pool.metrics(), re.MULTILINE)]
 
 
-def run_products(pool: FleetPool, size: int, count: int, limit: Limit) -> float:
+def run_products(pool: FleetPool, size: int, count: int, limit: Limit, at_half: Callable[[], object] = int) -> list[Done]:
     submit = functools.partial(pool.submit, fleet_work.product, size)
     window = 4 * len(pool.report())
-    began = time.perf_counter()
-    found = list(fleet_work.results(submit, range(count), window, limit.left))
-    seconds = time.perf_counter() - began
-    if found != list(range(count)):
+    found = []
+    for one in fleet_work.results(submit, range(count), window, limit.left):
+        found.append(one)
+        if len(found) == count // 2:
+            at_half()
+    if sorted(one.number for one in found) != list(range(count)):
         raise SystemExit(f"results are missing or twice: {found}")
-    return seconds
+    return found
 
 
 def products(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
     seconds = {}
     for processes in sorted({1, len(devices)}):
-        with LocalFleet(devices[:processes]) as fleet:
-            pool = FleetPool(fleet.client)
-            run_products(pool, given.matrix, 8 * processes, limit)
-            seconds[processes] = [run_products(pool, given.matrix, given.count, limit) for _ in range(3)]
+        with watched(devices[:processes]) as fleet:
+            run = functools.partial(run_products, FleetPool(fleet.client), given.matrix, limit=limit)
+            run(8 * processes)
+            seconds[processes] = [took(functools.partial(run, given.count)) for _ in range(3)]
     middle = {processes: statistics.median(one) for processes, one in seconds.items()}
     flops = {processes: 2 * given.matrix**3 * given.count / one / 1e12 for processes, one in middle.items()}
     figure = middle[1] / middle[len(devices)]
@@ -161,24 +168,23 @@ def products(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) ->
 
 
 def killed(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
-    with LocalFleet(devices) as fleet:
-        pool = FleetPool(fleet.client)
+    with watched(devices) as fleet:
+        run = functools.partial(run_products, FleetPool(fleet.client), given.matrix, limit=limit)
         warm = 8 * len(devices)
-        run_products(pool, given.matrix, warm, limit)
-        each = run_products(pool, given.matrix, warm, limit) / warm
+        run(warm)
+        each = took(functools.partial(run, warm)) / warm
         count = max(warm, int(given.kill_seconds / each))
-        quiet = run_products(pool, given.matrix, count, limit)
-        processes = fleet.client.run(os.getpid)
-        timer = threading.Timer(quiet / 2, os.kill, (min(processes.values()), signal.SIGKILL))
-        timer.start()
-        disturbed = run_products(pool, given.matrix, count, limit)
-        timer.join()
+        quiet = took(functools.partial(run, count))
+        cost = KilledWorker(fleet)
+        began = time.time()
+        found = run(count, at_half=cost.kill)
+        disturbed = time.time() - began
         fleet.client.wait_for_workers(len(devices), timeout=limit.left())
-        is_new = set(fleet.client.run(os.getpid).values()) != set(processes.values())
-        if not is_new:
-            raise SystemExit("no process was killed")
+        pieces = cost.pieces_ms(found, began + disturbed)
     facts = {"matrix": given.matrix, "products": count, "undisturbed_s": quiet, "with_one_killed_s": disturbed}
-    return {**facts, "added_s": disturbed - quiet, "figure": disturbed / quiet}
+    facts |= {"added_s": disturbed - quiet, "pieces_ms": pieces}
+    print(json.dumps(facts["pieces_ms"], indent=1), file=sys.stderr, flush=True)
+    return {**facts, "figure": disturbed / quiet}
 
 
 def empty(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
@@ -188,7 +194,7 @@ def empty(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Me
             one.result(limit.left())
         return (time.perf_counter() - began) / given.tasks * 1e3
 
-    with LocalFleet(devices) as fleet:
+    with watched(devices) as fleet:
         pool = FleetPool(fleet.client)
         own = functools.partial(fleet.client.submit, fleet_work.nothing, pure=False)
         contenders = {"Dask's own": own, "on a driver": functools.partial(pool.submit, fleet_work.nothing_on)}
@@ -253,6 +259,7 @@ def main() -> int:
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- the other parts are measured all the same
             late = f"not ended within {given.within:g} s"
             one = {"figure": None, "failed": late if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"}
+            one |= {"state": error.state} if isinstance(error, Late) else {}
         one |= {"what": what, "bar": bar, "part_took_s": time.perf_counter() - began}
         found[part] = one
         shown = one.get("failed") or f"{one['figure']:.3f} {what} (bar {bar})"

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import threading
-from collections import deque
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from distributed import as_completed
 
 from vyre_driver import kernels
+from vyre_driver.distributed import empty_pinned
 from vyre_driver.lang import Index, Out, f32, kernel, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 COLUMNS = 4096
+_IMPORTED = time.time()
+_SPENT: dict[str, float] = {}
+_COUNTING = threading.Lock()
 _MADE = threading.local()  # a worker has two threads, and each has arrays of its own
 
 
@@ -36,12 +44,32 @@ def saxpy_of(driver: Any, elements: int, number: int) -> float:
 
 
 def block(block_info: Any = None) -> np.ndarray[Any, Any]:
-    """Make a block of rows: 0, 1, 2, 3 and so on, and the block's number by 8 more."""
+    """Make a block of rows in memory that is used again: 0, 1, 2, 3 and so on, and the block's number by 8 more."""
     at, shape = block_info[None]["chunk-location"], block_info[None]["chunk-shape"]
-    kept = _MADE.__dict__
-    if kept.get("pattern", np.empty(0)).shape != shape:
-        kept["pattern"] = np.broadcast_to(np.arange(shape[1]) % 4, shape).astype(np.float32)
-    return np.asarray(kept["pattern"] + np.float32(at[0] % 8))
+    with spent("memory"):
+        made = empty_pinned(shape, np.float32)
+    with spent("making"):
+        made[...] = np.arange(shape[1], dtype=np.float32) % 4 + np.float32(at[0] % 8)
+    return made
+
+
+@contextlib.contextmanager
+def spent(what: str) -> Iterator[None]:
+    """Count the seconds of a part of a block."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        with _COUNTING:
+            _SPENT[what] = _SPENT.get(what, 0.0) + time.perf_counter() - began
+
+
+def taken() -> dict[str, float]:
+    """Return this process's seconds by part, of all its threads, since this was asked last."""
+    with _COUNTING:
+        found = {what: round(seconds, 3) for what, seconds in _SPENT.items()}
+        _SPENT.clear()
+    return found
 
 
 def sum_of_blocks(rows: list[int]) -> float:
@@ -54,9 +82,14 @@ def sum_and_softmax(driver: Any) -> Callable[[np.ndarray[Any, Any]], np.ndarray[
     softmax, total = kernels.softmax(driver), kernels.reduce_sum(driver)
 
     def call(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        here = driver.buffer(x)
-        sums = total(here.reshape(-1)), total(softmax(here).reshape(-1))
-        return np.array([float(one.read()) for one in sums])
+        with spent("copying"):
+            here = driver.buffer(x)
+        with spent("sum"):
+            first = float(total(here.reshape(-1)).read())
+        with spent("softmax"):
+            soft = softmax(here)
+        with spent("sum of softmax"):
+            return np.array([first, float(total(soft.reshape(-1)).read())])
 
     return call
 
@@ -66,13 +99,28 @@ def rows_of(i: Index, out: Out[f32], columns: u32, number: u32) -> None:
     out[i] = f32((i // columns + number) % 7)
 
 
-def product(driver: Any, size: int, number: int) -> int:
-    """Multiply two matrices that are made on the device, and return the number if two rows of the product are right."""
-    kept = _MADE.__dict__
+@kernel
+def columns_of(i: Index, out: Out[f32], columns: u32) -> None:
+    out[i] = f32(i % columns % 5)
+
+
+class Done(NamedTuple):
+    """A product that was found right: its number, and who made it when, in seconds since 1970."""
+
+    number: int
+    process: int
+    imported: float
+    began: float
+    ended: float
+
+
+def product(driver: Any, size: int, number: int) -> Done:
+    """Multiply two matrices that are made on the device; two rows of the product are compared."""
+    began, kept = time.time(), _MADE.__dict__
     if kept.get("size") != size:
-        b = np.broadcast_to(np.arange(size) % 5, (size, size)).astype(np.float32)
-        kept["arrays"] = driver.empty((size, size), "f4"), driver.buffer(b), driver.empty((size, size), "f4")
+        kept["arrays"] = tuple(driver.empty((size, size), "f4") for _ in range(3))
         kept["rows"], kept["matmul"], kept["size"] = rows_of.on(driver), kernels.matmul(driver, dtype="float32"), size
+        columns_of.on(driver)(kept["arrays"][1].reshape(-1), columns=size)
     a, b, c = kept["arrays"]
     kept["rows"](a.reshape(-1), columns=size, number=number)
     kept["matmul"](a, b, out=c)
@@ -80,18 +128,19 @@ def product(driver: Any, size: int, number: int) -> int:
         expected = size * ((row + number) % 7) * (np.arange(size, dtype=np.float32) % 5)
         if not np.array_equal(c[row].read(), expected):
             raise AssertionError(f"row {row} of product {number} is wrong")
-    return number
+    return Done(number, os.getpid(), _IMPORTED, began, time.time())
 
 
 def results(submit: Callable[[int], Any], numbers: Iterable[int], window: int, left: Callable[[], float]) -> Iterator[Any]:
-    """Yield the results of work for each number, so many under way; a future is let go with its result.
+    """Yield the results of work for each number as they come, so many under way; a future is let go with its result.
 
     What a client still holds is computed once more when the worker that has it dies. ``left`` gives the seconds that may pass.
     """
-    waiting, under_way = iter(numbers), deque[Any]()
-    for number in waiting:
-        under_way.append(submit(number))
-        if len(under_way) >= window:
-            yield under_way.popleft().result(left())
-    while under_way:
-        yield under_way.popleft().result(left())
+    waiting = iter(numbers)
+    first = [submit(number) for number in itertools.islice(waiting, window)]
+    under_way = as_completed(first, loop=first[0].client.loop, with_results=True, timeout=left())
+    del first
+    for _, result in under_way:
+        yield result
+        for number in itertools.islice(waiting, 1):
+            under_way.add(submit(number))

@@ -285,7 +285,9 @@ PAGES = (
         (
             _section("Pools", "distributed", "FleetPool FleetKernel FleetFuture FleetProgress LocalFleet progress"),
             _section(
-                "Arrays of Dask", "distributed", "map_blocks reduce_blocks plan_chunks from_npy from_parquet store_regions"
+                "Arrays of Dask",
+                "distributed",
+                "map_blocks reduce_blocks plan_chunks from_npy from_parquet empty_pinned store_regions",
             ),
         ),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
 from vyre_driver.distributed.hedging import Hedging  # noqa: E402
+from vyre_driver.distributed.kept import kept  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
 from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
@@ -185,3 +186,15 @@ def test_a_report_prints_as_a_table() -> None:
         "tcp://a:1  H200    3     0       1        0.50     2        1",
     ]
     assert "<caption>Fleet of 1 workers</caption>" in shown._repr_html_()
+
+
+class Place(NamedTuple):
+    """What work may return."""
+
+    row: int
+    column: int
+
+
+def test_a_named_tuple_of_no_buffers_is_returned_as_it_is() -> None:
+    found: Any = kept((Place(1, 2), 3))
+    assert (found, type(found[0])) == ((Place(1, 2), 3), Place)

@@ -24,7 +24,7 @@ from vyre_driver.distributed.pool import FleetKernel, FleetPool
 from vyre_driver.distributed.progress import progress
 from vyre_driver.distributed.regions import from_npy, store_regions
 from vyre_driver.distributed.windowed import FleetProgress
-from vyre_driver.distributed.worker import WorkerDriver
+from vyre_driver.distributed.worker import WorkerDriver, empty_pinned
 
 __all__ = [
     "FleetFuture",
@@ -32,6 +32,7 @@ __all__ = [
     "FleetPool",
     "FleetProgress",
     "LocalFleet",
+    "empty_pinned",
     "from_npy",
     "from_parquet",
     "map_blocks",

@@ -46,5 +46,6 @@ class KeptArray:
 def kept(result: object) -> object:
     """Return a call's result with its buffers as what Dask may keep."""
     if isinstance(result, tuple):
-        return tuple(kept(one) for one in result)
+        parts = tuple(kept(one) for one in result)
+        return result if all(a is b for a, b in zip(parts, result, strict=True)) else parts  # a named tuple stays one
     return KeptArray(result) if isinstance(result, Buffer) else result

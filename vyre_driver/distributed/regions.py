@@ -18,6 +18,7 @@ import numpy as np
 from distributed import as_completed
 
 from vyre_driver.distributed.futures import told
+from vyre_driver.distributed.worker import empty_pinned
 from vyre_driver.errors import FileUnusable, InvalidInput
 
 if TYPE_CHECKING:
@@ -187,7 +188,10 @@ def _region(chunks: Sequence[Sequence[int]], at: Sequence[int]) -> Region:
 def _read(place: str, block_info: Any = None) -> np.ndarray[Any, Any]:  # noqa: ANN401 -- Dask's
     """Read a block, on a worker."""
     region = tuple(slice(*one) for one in block_info[None]["array-location"])
-    return np.array(_opened(place, "r")[region])
+    found = _opened(place, "r")[region]
+    block = empty_pinned(found.shape, found.dtype)
+    block[...] = found
+    return block
 
 
 def _write(block: Any, target: Any, region: Region, mark: str) -> None:  # noqa: ANN401 -- arrays

@@ -9,24 +9,28 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from distributed import Status, WorkerPlugin, get_worker
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.distributed.carried import may_write
 from vyre_driver.distributed.entries import CompiledEntries
+from vyre_driver.distributed.pinned import PinnedBlocks
 from vyre_driver.distributed.records import FleetRecords
 from vyre_driver.distributed.scheduling import LOST
 from vyre_driver.distributed.timeline import TimedCall
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
+from vyre_driver.kompute.elements import checked_shape
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from distributed import Worker
+    from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.distributed.carried import CarriedKernel
     from vyre_driver.telemetry.events import Event
@@ -69,6 +73,7 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         """Open the driver; raises what ``Driver`` raises, and then the worker does not start."""
         self.worker = worker
         self.driver = Driver(**self._how)
+        self.pinned = PinnedBlocks(self.driver.context.device)
         self._is_leaving = False
         self.timed: deque[TimedCall] | None = None
         """Calls of kernels while a timeline is recorded."""
@@ -260,3 +265,17 @@ def worker_driver() -> WorkerDriver:
             fix="make a FleetPool of the client before, or start workers with --preload vyre_driver.distributed",
         ) from error
     return found
+
+
+def empty_pinned(shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array for a block that a task makes or reads, in memory that the worker's device copies from by itself.
+
+    Its contents are not defined. The memory is used again when nothing refers to the array any more, so that a worker that goes
+    through many blocks touches new pages only for the first few. Below 1 MiB, where nothing can be pinned, and in a process
+    without a driver it is as ``numpy.empty``.
+    """
+    try:
+        blocks: PinnedBlocks = get_worker().plugins[PLUGIN].pinned
+    except (ValueError, KeyError):
+        return np.empty(checked_shape(shape), np.dtype(dtype))
+    return blocks.empty(shape, dtype)

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 class PinnedMemory:
     """Pinned pages: the base of the arrays that lie in them."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "device", "pages")
+    __slots__ = ("__array_interface__", "__weakref__", "device", "kept", "pages")
 
     def __init__(self, device: KomputeDevice, pages: _layer.PinnedPages, byte_len: int) -> None:
         """Hold the pages; arrays may have ``byte_len`` bytes of them."""
         self.device = device
         self.pages = pages
+        self.kept: object = None
+        """What is to live as long as this."""
         self.__array_interface__ = {"shape": (byte_len,), "typestr": "|u1", "data": (pages.address, False), "version": 3}
         device.keep_holder(pages)
 
@@ -52,7 +54,7 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
     axes, kind = checked_shape(shape), checked_dtype(dtype)
     byte_len = math.prod(axes) * kind.itemsize
     with device.in_use:
-        if device.layer is None or not _layer.can_pin(device.layer):
+        if not can_pin(device):
             raise UnsupportedFeature(
                 f"{device.physical.name!r} cannot copy from this process's memory by itself: that takes "
                 "VK_EXT_external_memory_host, the layer, and its hook 'features'",
@@ -63,6 +65,11 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
             return np.empty(axes, kind)
         pages = pinned_pages(device, byte_len)
     return np.asarray(PinnedMemory(device, pages, byte_len)).view(kind).reshape(axes)
+
+
+def can_pin(device: KomputeDevice) -> bool:
+    """Return whether the device can copy from and to this process's own pages."""
+    return device.layer is not None and _layer.can_pin(device.layer)
 
 
 def pinned_pages(device: KomputeDevice, byte_len: int) -> _layer.PinnedPages:

@@ -34,7 +34,7 @@ from vyre_driver.distributed import FleetPool, reduce_blocks
 from vyre_driver.vulkan.selection import every_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from benchmarks.fleet_work import Done
     from vyre_driver.distributed import FleetKernel
@@ -75,23 +75,29 @@ def took(work: Callable[[], object]) -> float:
 
 
 def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
-    def run(submit: Callable[[int], Any]) -> float:
+    def run(begin: Callable[[], Iterable[float]]) -> float:
         wanted = [number + 1.0 for number in range(given.count)]
         began = time.perf_counter()
-        waiting = [submit(number) for number in range(given.count)]
-        found = [one.result(limit.left()) for one in waiting]
+        found = list(begin())
         seconds = time.perf_counter() - began
         if found != wanted:
             raise SystemExit(f"results are wrong: {found}")
+        limit.left()
         return given.count / seconds
 
     with DriverPool(devices) as own, watched(devices) as fleet:
-        pool = FleetPool(fleet.client)
+        pool, numbers = FleetPool(fleet.client), range(given.count)
 
-        def on_pool(number: int) -> Any:
-            return own.submit(lambda driver: fleet_work.saxpy_of(driver, given.elements, number))
+        def on_pool() -> list[float]:
+            def begun(number: int) -> Any:
+                return own.submit(lambda driver: fleet_work.saxpy_of(driver, given.elements, number))
 
-        contenders = {"DriverPool": on_pool, "fleet": functools.partial(pool.submit, fleet_work.saxpy_of, given.elements)}
+            return [one.result() for one in [begun(number) for number in numbers]]
+
+        def on_fleet() -> Iterable[float]:
+            return pool.map(fleet_work.saxpy_of, ((given.elements, number) for number in numbers), window=given.count)
+
+        contenders = {"DriverPool": on_pool, "fleet": on_fleet}
         found: dict[str, list[float]] = {name: [] for name in contenders}
         for one in contenders.values():
             run(one)

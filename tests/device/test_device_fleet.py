@@ -150,6 +150,18 @@ def test_a_window_in_bytes_bounds_the_arrays_under_way(pool: FleetPool) -> None:
     assert told == [1, 1, 1, 1, 0]
 
 
+def scaled_sum(driver: Driver, x: Any, number: int, factor: float = 1.0) -> Any:  # noqa: ANN401 -- arrays
+    return factor * kernels.saxpy(driver)(x, x, alpha=float(number))[1]
+
+
+def test_functions_are_mapped_as_kernels_are_and_futures_are_given_as_their_results(pool: FleetPool) -> None:
+    saxpy = pool.compile(kernels.saxpy)
+    kept = saxpy(X, X, alpha=0.0, keep=True)
+    assert list(pool.map(scaled_sum, ((kept, number) for number in range(30)), factor=2.0)) == [2.0 * n + 2 for n in range(30)]
+    assert [one[1] for one in saxpy.map(((kept, X) for _ in range(9)), alpha=3.0)] == [4.0] * 9
+    assert list(pool.map(scaled_sum, [(X, 1)], window=1, hedge=True)) == [2.0]
+
+
 @pytest.mark.parametrize(
     ("made", "arrays", "options", "expected"),
     [

@@ -43,6 +43,10 @@ class Run:
         self.status = "cancelled"
 
 
+def gathered(runs: Any) -> list[Any]:  # noqa: ANN401 -- futures
+    return [one.result() for one in runs]
+
+
 def test_a_call_is_late_after_three_medians_once_half_have_ended() -> None:
     rule = Hedging()
     rule.begun = 20
@@ -71,18 +75,18 @@ def test_the_first_run_of_a_hedged_call_to_end_gives_its_result_once() -> None:
     begun: list[tuple[int, bool]] = []
     runs: dict[tuple[int, bool], Run] = {}
 
-    def submit(arrays: tuple[object, ...], avoid: Any) -> Any:  # noqa: ANN401 -- futures
-        key = int(arrays[0]), avoid is not None  # type: ignore[call-overload]
-        begun.append(key)
-        runs[key] = Run(key, "pending" if key == (11, False) else "finished")
-        return runs[key]
+    def submit(calls: list[tuple[Any, ...]], avoid: Any) -> Any:  # noqa: ANN401 -- futures
+        keys = [(number, avoid is not None) for (number,) in calls]
+        begun.extend(keys)
+        runs.update({key: Run(key, "pending" if key == (11, False) else "finished") for key in keys})
+        return [runs[key] for key in keys]
 
     class AtOnce(Hedging):
         def is_late(self, seconds: float) -> bool:
             return seconds >= 0 and len(self._taken) >= 11 and not self.hedged
 
     calls = ((number,) for number in range(12))
-    found = list(WindowedCalls(submit, lambda: 12, hedging=AtOnce()).results(calls))
+    found = list(WindowedCalls(submit, lambda: 12, gathered, hedging=AtOnce(), wait=lambda *_: None).results(calls))
     assert found == [(number, number == 11) for number in range(12)]
     assert ([one for one in begun if one[1]], runs[11, False].status) == ([(11, True)], "cancelled")
 
@@ -96,7 +100,10 @@ def test_what_nobody_waits_for_is_cancelled_and_no_call_is_read_before_there_is_
             read.append(number)
             yield (number,)
 
-    results = WindowedCalls(lambda arrays, _: runs[arrays[0]], lambda: 3).results(calls())  # type: ignore[arg-type, index, return-value]
+    def submit(calls: list[tuple[Any, ...]], _: object) -> Any:  # noqa: ANN401 -- futures
+        return [runs[number] for (number,) in calls]
+
+    results = WindowedCalls(submit, lambda: 3, gathered).results(calls())
     assert ([next(results), next(results)], read) == ([0, 1], [0, 1, 2, 3])
     results.close()
     assert [one.status for one in runs[:5]] == ["finished", "finished", "cancelled", "cancelled", "finished"]
@@ -106,7 +113,38 @@ def test_a_call_that_is_no_sequence_is_refused() -> None:
     with pytest.raises(
         InvalidInput, match=r"a call of map is of type ndarray, and each is a tuple of arrays\. Fix: give \(array,\)"
     ):
-        list(WindowedCalls(lambda *_: Run(0), lambda: 1).results([np.zeros(3)]))  # type: ignore[arg-type, return-value, list-item]
+        list(WindowedCalls(lambda *_: [], lambda: 1, gathered).results([np.zeros(3)]))  # type: ignore[list-item]
+
+
+def test_calls_go_in_messages_of_a_quarter_of_the_window_and_are_read_on_while_one_is_late() -> None:
+    runs = [Run(number, "finished" if number else "pending") for number in range(40)]
+    messages: list[list[int]] = []
+    waits = iter([None, None, "finished"])
+
+    def submit(calls: list[tuple[Any, ...]], _: object) -> Any:  # noqa: ANN401 -- futures
+        messages.append([number for (number,) in calls])
+        return [runs[number] for (number,) in calls]
+
+    def wait(_: object, __: float) -> None:
+        runs[0].status = next(waits) or "pending"
+
+    calls = WindowedCalls(submit, lambda: 8, gathered, ahead=2, wait=wait)
+    assert list(calls.results((number,) for number in range(40))) == list(range(40))
+    assert messages[:2] == [list(range(8)), list(range(8, 15))]  # one is late, and seven have ended
+    assert [one for message in messages for one in message] == list(range(40))
+    assert {len(one) for one in messages[3:-1]} == {2}
+
+
+def test_a_large_call_is_sent_as_soon_as_it_is_read() -> None:
+    messages: list[int] = []
+
+    def submit(calls: list[tuple[Any, ...]], _: object) -> Any:  # noqa: ANN401 -- futures
+        messages.append(len(calls))
+        return [Run(0) for _ in calls]
+
+    large, small = np.zeros(1 << 18, np.float32), np.zeros(1, np.float32)
+    found = WindowedCalls(submit, lambda: 9, gathered).results([(large,), (large,), (small,), (small,)])
+    assert (list(found), messages) == ([0] * 4, [1, 1, 2])
 
 
 def test_a_task_runs_again_for_each_lost_device_but_the_last() -> None:

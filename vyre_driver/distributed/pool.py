@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.values import SpecMap
 
 _LARGE_BYTES = 1 << 20
+_AHEAD = 4
 
 
 class FleetPool:
@@ -125,7 +128,7 @@ class FleetPool:
 
     def map(  # noqa: PLR0913 -- by keyword
         self,
-        kernel: FleetKernel,
+        kernel: FleetKernel | Callable[..., Any],
         calls: Iterable[Sequence[object]],
         *,
         window: int | None = None,
@@ -140,9 +143,11 @@ class FleetPool:
         Parameters
         ----------
         kernel, calls, options
-            What ``kernel(*arrays, **options)`` takes, for each of the calls.
+            What ``kernel(*arrays, **options)`` takes, for each of the calls; or a function, for ``work(driver, *arguments)``
+            as in ``submit``.
         window
-            How many calls are under way at most; None is two for each thread of a worker, as many as there are now.
+            How many calls are begun at most whose result was not yielded. None is two for each thread of a worker, as many as
+            there are now; results that wait for an earlier one do not count, up to four times as many in all.
         window_bytes
             Bytes of the numpy arrays of calls that are under way at most; one call is begun in all cases.
         hedge
@@ -164,11 +169,17 @@ class FleetPool:
             if given is not None and (not is_whole(given) or given < 1):
                 raise InvalidInput(f"{name} is {given!r}", fix="give a whole number from 1 on, or leave it out")
 
-        def begin(arrays: tuple[object, ...], avoid: FleetFuture | None) -> FleetFuture:
-            return self._call(kernel, arrays, options, keep=keep, avoid=avoid)
+        def begin(arrays: list[tuple[object, ...]], avoid: FleetFuture | None) -> list[FleetFuture]:
+            if isinstance(kernel, FleetKernel):
+                return self._call(kernel, arrays, options, keep=keep, avoid=avoid)
+            work = functools.partial(kernel, **options) if options else kernel
+            return self._submit_each(tasks.run_work, [(work, one, self.losses) for one in arrays], **self._away_from(avoid))
 
+        ahead = _AHEAD if window is None else 1
         room = self._window if window is None else lambda: window
-        under_way = WindowedCalls(begin, room, window_bytes, Hedging() if hedge else None, keep, on_progress)
+        under_way = WindowedCalls(
+            begin, room, self.client.gather, window_bytes, ahead, Hedging() if hedge else None, keep, on_progress
+        )
         return under_way.results(calls)
 
     def warm(self, kernels: Iterable[FleetKernel]) -> None:
@@ -203,24 +214,37 @@ class FleetPool:
     def _call(
         self,
         kernel: FleetKernel,
-        arrays: Sequence[object],
+        calls: Sequence[Sequence[object]],
         options: dict[str, Any],
         *,
         keep: bool,
         avoid: FleetFuture | None = None,
-    ) -> FleetFuture:
-        where: dict[str, Any] = {}
-        if avoid is not None:
-            busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
-            where = {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
-        key = f"{kernel.name}-{uuid.uuid4()}"  # what Dask's dashboard and WorkerLost name it by
-        given = (kernel.carried, list(arrays), options, self.losses)
-        if sum(one.nbytes for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)) < _LARGE_BYTES:
-            return self._submit(tasks.call, *given, keep=keep, key=key, **where)
+    ) -> list[FleetFuture]:
+        """Begin calls of a kernel, in one message."""
+        keys = [f"{kernel.name}-{uuid.uuid4()}" for _ in calls]  # what Dask's dashboard and WorkerLost name it by
+        given = [(kernel.carried, list(arrays), options, self.losses) for arrays in calls]
+        how = {"keep": keep, "key": keys, **self._away_from(avoid)}
+        values = itertools.chain(options.values(), *calls)
+        if sum(one.nbytes for one in values if isinstance(one, np.ndarray)) < _LARGE_BYTES:
+            return self._submit_each(tasks.call, given, **how)
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": 1 << 60}):  # docs/distributed.md has it
-            return self._submit(tasks.call, *given, keep=keep, key=key, **where)
+            return self._submit_each(tasks.call, given, **how)
+
+    def _away_from(self, avoid: FleetFuture | None) -> dict[str, Any]:
+        if avoid is None:
+            return {}
+        busy = {worker for worker, keys in self.client.processing().items() if avoid.key in keys}
+        return {"workers": sorted(set(self._workers()) - busy) or None, "allow_other_workers": True}
 
     def _submit(self, task: Callable[..., Any], *arguments: object, **options: Any) -> FleetFuture:  # noqa: ANN401 -- Dask's
+        return self._submit_each(task, [arguments], **options)[0]
+
+    def _submit_each(
+        self,
+        task: Callable[..., Any],
+        arguments: Sequence[Sequence[object]],
+        **options: Any,  # noqa: ANN401 -- Dask's
+    ) -> list[FleetFuture]:
         if self.client.status != "running":
             raise DispatchFailed(
                 f"the client of the fleet is {self.client.status}", fix="make a new Client, and a new FleetPool"
@@ -230,8 +254,8 @@ class FleetPool:
                 f"the scheduler at {self.client.scheduler.address} was started again, and knows nothing of this pool",
                 fix="make a new FleetPool of the client, and compile kernels anew",
             )
-        future = self.client.submit(task, *arguments, pure=False, **options)
-        return of_fleet(future, self.client)
+        futures = self.client.map(task, *zip(*arguments, strict=True), pure=False, **options)
+        return [of_fleet(one, self.client) for one in futures]
 
     def _workers(self) -> list[str]:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
@@ -318,7 +342,7 @@ class FleetKernel:
         """
         if self._pool is None:
             raise DispatchFailed(f"kernel {self.name!r} has no pool here", fix="call kernel.local(...) in a task of a worker")
-        return self._pool._call(self, arrays, options, keep=keep)  # noqa: SLF001 -- one module
+        return self._pool._call(self, [arrays], options, keep=keep)[0]  # noqa: SLF001 -- one module
 
     def map(self, calls: Iterable[Sequence[object]], **options: Any) -> Iterator[Any]:  # noqa: ANN401 -- as FleetPool.map
         """As ``FleetPool.map``."""

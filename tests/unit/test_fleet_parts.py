@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,13 +16,14 @@ from vyre_driver.errors import InvalidInput, WorkerLost
 from vyre_driver.telemetry.prometheus import merged
 
 imported("distributed")
-from distributed import KilledWorker  # noqa: E402 -- an extra
+from distributed import KilledWorker, Nanny, Status  # noqa: E402 -- an extra
 from distributed.client import FutureCancelledError  # noqa: E402
 from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
 from vyre_driver.distributed.hedging import Hedging  # noqa: E402
 from vyre_driver.distributed.kept import kept  # noqa: E402
+from vyre_driver.distributed.nanny import RestartingNanny  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
 from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
@@ -236,3 +238,43 @@ class Place(NamedTuple):
 def test_a_named_tuple_of_no_buffers_is_returned_as_it_is() -> None:
     found: Any = kept((Place(1, 2), 3))
     assert (found, type(found[0])) == ((Place(1, 2), 3), Place)
+
+
+def test_a_nanny_waits_longer_after_each_start_that_failed_and_closes_for_other_reasons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    closed: list[str] = []
+    starts = iter([False] * 7 + [True, False, True])
+    nanny: Any = object.__new__(RestartingNanny)
+    nanny._status = Status.running  # noqa: SLF001 -- what Dask's own has made
+
+    async def start(_: object) -> Status:
+        if next(starts):
+            return Status.running
+        await nanny.close(reason="nanny-instantiate-failed")
+        raise OSError
+
+    async def close(_: object, timeout: float, reason: str) -> str:  # noqa: ARG001 -- Dask's
+        closed.append(reason)
+        return "OK"
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def run() -> None:
+        for is_failure in [True] * 7 + [False, True, False]:
+            try:
+                assert await nanny.instantiate() == Status.running
+                assert not is_failure
+            except OSError:
+                assert is_failure
+        await nanny.close(reason="nanny-close")
+        nanny._status = Status.starting  # noqa: SLF001 -- a first start
+        await nanny.close(reason="nanny-instantiate-failed")
+
+    monkeypatch.setattr(Nanny, "instantiate", start)
+    monkeypatch.setattr(Nanny, "close", close)
+    monkeypatch.setattr("vyre_driver.distributed.nanny.asyncio.sleep", sleep)
+    asyncio.run(run())
+    assert (slept, closed) == ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0], ["nanny-close", "nanny-instantiate-failed"])

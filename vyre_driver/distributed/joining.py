@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import dask
-from distributed import Nanny, Security
+from distributed import Security
 from distributed.comm import get_local_address_for
 from distributed.core import connect
 from distributed.system import MEMORY_LIMIT
 
 from vyre_driver.distributed.local import CONFIG, THREADS
+from vyre_driver.distributed.nanny import RestartingNanny
 from vyre_driver.distributed.worker import WorkerDriver
 from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidCommand, ToolUnavailable
 from vyre_driver.process.workers import ChildTimeout, run_tool
@@ -134,7 +135,9 @@ async def _join(address: str, devices: Sequence[str | int], security: Security, 
     await _check_answers(address, security)
     host = urlsplit(get_local_address_for(address)).hostname
     how = {"host": host, "nthreads": THREADS, "memory_limit": MEMORY_LIMIT // len(devices), "silence_logs": logging.WARNING}
-    nannies = [Nanny(address, security=security, plugins=(WorkerDriver(one),), dashboard=False, **how) for one in devices]
+    nannies = [
+        RestartingNanny(address, security=security, plugins=(WorkerDriver(one),), dashboard=False, **how) for one in devices
+    ]
     ending = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ending.set)
@@ -152,7 +155,7 @@ async def _join(address: str, devices: Sequence[str | int], security: Security, 
         await _check_answers(address, security)  # workers that were retired are no failure
 
 
-async def _all_finished(nannies: Sequence[Nanny]) -> bool:
+async def _all_finished(nannies: Sequence[RestartingNanny]) -> bool:
     for one in nannies:
         await one.finished()
     return True

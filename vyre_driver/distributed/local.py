@@ -7,10 +7,11 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import dask
-from distributed import Client, Nanny, Scheduler, SpecCluster
+from distributed import Client, Scheduler, SpecCluster
 from distributed.system import MEMORY_LIMIT
 
 from vyre_driver import settings
+from vyre_driver.distributed.nanny import RestartingNanny
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, SILENT_S
 from vyre_driver.distributed.worker import WorkerDriver
 from vyre_driver.errors import InvalidInput
@@ -87,7 +88,7 @@ class LocalFleet:
         of_worker = {**common, "nthreads": THREADS, "memory_limit": memory, "local_directory": self._folder.name}
         of_worker |= {"silence_logs": logging.WARNING, "dashboard": False}
         workers = {
-            number: {"cls": Nanny, "options": {**of_worker, "plugins": (WorkerDriver(name, allow_software=allowed),)}}
+            number: {"cls": RestartingNanny, "options": {**of_worker, "plugins": (WorkerDriver(name, allow_software=allowed),)}}
             for number, name in enumerate(self.devices)
         }
         scheduler = {

@@ -92,7 +92,8 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         """Close the driver."""
         for counter in ("vyre calls", "vyre seconds"):
             worker.metrics.pop(counter, None)
-        self.driver.close()
+        if hasattr(self, "driver"):  # else it could not be opened
+            self.driver.close()
 
     def share_records(self) -> None:
         """Use what the fleet has measured, and tell it what is measured here; its scheduler has been prepared."""

@@ -15,6 +15,7 @@ from extras import imported
 from vyre_driver import kernels
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.lang import In, Index, InOut, elementwise, f32, kernel
+from vyre_driver.profiling.trace_events import read_document
 from vyre_driver.spirv.shipped import shipped_module
 
 imported("distributed")
@@ -234,16 +235,18 @@ def test_graphs_name_kernels_by_what_they_are(pool: FleetPool) -> None:
     assert (twice[0] == twice[1], map_blocks(pool.compile(half), x, dtype="f4").name == twice[0]) == (True, False)
 
 
-def test_a_timeline_has_the_tasks_and_calls_of_every_worker(pool: FleetPool, tmp_path: Path) -> None:
+def test_a_timeline_has_the_tasks_and_the_profile_of_every_worker(pool: FleetPool, tmp_path: Path) -> None:
     halved, file = pool.compile(half), tmp_path / "trace.json"
     pool.warm([halved])
     with pool.timeline(file):
         assert len(list(halved.map((X[:1].ravel() + number,) for number in range(12)))) == 12
-    events = json.loads(file.read_text())["traceEvents"]
-    spans = [one for one in events if one["ph"] == "X"]
-    workers = {one["args"]["name"] for one in events if one["name"] == "process_name"}
-    assert workers == {one["worker"] for one in pool.report()}
-    assert [sum(one["cat"] == kind and one["name"] == "half" for one in spans) for kind in ("compute", "call")] == [12, 12]
+    document = read_document(file)
+    spans = [one for one in document["traceEvents"] if one["ph"] == "X"]
+    named = {one["pid"]: one["args"]["name"] for one in document["traceEvents"] if one["name"] == "process_name"}
+    assert sorted(named.values()) == sorted(one["worker"] for one in pool.report())
+    kinds = ("compute", "call", "device dispatch")
+    assert [sum(one["cat"] == kind and one["name"] == "half" for one in spans) for kind in kinds] == [12, 12, 12]
+    assert {one["pid"] for one in spans} <= {one["pid"] for one in document["otherData"]["drivers"]} == set(named)
     assert min(one["dur"] for one in spans) >= 0
     nowhere = pool.timeline(tmp_path / "nowhere" / "trace.json")
     with pytest.raises(FileUnusable, match=r"the timeline cannot be written to .*: No such file .* Fix: name another"), nowhere:

@@ -26,6 +26,7 @@ from vyre_driver.distributed.kept import kept  # noqa: E402
 from vyre_driver.distributed.nanny import RestartingNanny  # noqa: E402
 from vyre_driver.distributed.report import FleetReport  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
+from vyre_driver.distributed.timeline import trace_of  # noqa: E402
 from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
 
 if TYPE_CHECKING:
@@ -278,3 +279,30 @@ def test_a_nanny_waits_longer_after_each_start_that_failed_and_closes_for_other_
     monkeypatch.setattr("vyre_driver.distributed.nanny.asyncio.sleep", sleep)
     asyncio.run(run())
     assert (slept, closed) == ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0], ["nanny-close", "nanny-instantiate-failed"])
+
+
+def test_processes_of_two_machines_with_one_number_have_rows_of_their_own_and_tasks_lie_in_them() -> None:
+    def profile(began_s: int) -> dict[str, Any]:
+        event = {"ph": "X", "name": "half", "cat": "call", "pid": 7, "tid": 8, "ts": 5.0, "dur": 1.0}
+        about = {"format": "vyre_driver.trace", "version": 1, "started_unix_ns": began_s * 10**9, "seconds": 1.0}
+        return {"traceEvents": [event], "otherData": {**about, "drivers": [{"pid": 7, "number": 1}]}}
+
+    parts = [{"action": "transfer", "start": 9.5, "stop": 10.5}, {"action": "compute", "start": 10.5, "stop": 11.0}]
+    tasks = [{"worker": one, "thread": 3, "key": "half-1", "startstops": parts} for one in ("tcp://b", "tcp://dead")]
+    found = trace_of(tasks, {"tcp://b": profile(10), "tcp://a": profile(12)})
+    spans = [(one["pid"], one["name"], one["ts"], one["dur"]) for one in found["traceEvents"] if one["ph"] == "X"]
+    assert sorted(spans) == [
+        (0, "half", 2e6 + 5.0, 1.0),
+        (1, "half", 5.0, 1.0),
+        (1, "half", 0.5e6, 0.5e6),
+        (1, "transfer", 0.0, 0.5e6),
+        (2, "half", 0.5e6, 0.5e6),
+        (2, "transfer", 0.0, 0.5e6),
+    ]
+    names = [(one["pid"], one["args"]["name"]) for one in found["traceEvents"] if one["name"] == "process_name"]
+    assert (sorted(names), [one["pid"] for one in found["otherData"]["drivers"]]) == (
+        [(0, "tcp://a"), (1, "tcp://b"), (2, "tcp://dead")],
+        [0, 1],
+    )
+    with pytest.raises(WorkerLost, match=r"no worker that was there when the timeline began is left\. Fix: look into the logs"):
+        trace_of(tasks, {})

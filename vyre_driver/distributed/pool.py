@@ -204,10 +204,10 @@ class FleetPool:
         return merged("worker", sorted(self.client.run(_metrics, on_error="ignore").items()))
 
     def timeline(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
-        """Record tasks and calls of all workers within ``with pool.timeline("trace.json"):``, for Perfetto or chrome://tracing.
+        """Record within ``with pool.timeline("trace.json"):`` the tasks of all workers, and what their drivers' profiles see.
 
-        Raises FileUnusable at its end if the file cannot be written. Times are by the workers' clocks, each call with its wait
-        for the device.
+        The trace is as those of ``Driver.profile`` (docs/profiling.md), by the workers' clocks. At its end WorkerLost is raised
+        if none of the workers is left, and FileUnusable if the file cannot be written.
         """
         return recorded(self.client, path)
 

@@ -1,18 +1,17 @@
-"""One timeline over all workers: tasks as Dask's scheduler saw them, and calls of kernels as the workers timed them.
+"""One trace over all workers: tasks as Dask's scheduler saw them, and in each worker what its driver's profile saw.
 
-Source: the Trace Event Format, which Perfetto and chrome://tracing read.
+The file is as those of ``driver.profile()`` (docs/profiling.md): a process for each worker, and in it a row for each thread.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections import deque
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from vyre_driver.errors import FileUnusable
+from vyre_driver.errors import FileUnusable, WorkerLost
+from vyre_driver.profiling.trace_events import in_order, joined, write_document
 
 if TYPE_CHECKING:
     import os
@@ -20,17 +19,10 @@ if TYPE_CHECKING:
 
     from distributed import Client, Worker
 
-MOST_CALLS = 100_000
+    from vyre_driver.profiling.trace_events import Document, Event
+
 _PLUGIN = "vyre-driver"
-_DEVICE_ROW = 0
-
-
-class TimedCall(NamedTuple):
-    """A call of a kernel: when it had its turn and when it ended, in seconds since 1970 by its worker's clock."""
-
-    kernel: str
-    began: float
-    ended: float
+_TASK_ROWS = 1 << 26  # the rows of a profile are below
 
 
 @contextmanager
@@ -39,56 +31,67 @@ def recorded(client: Client, path: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises
     ------
+    WorkerLost
+        If no worker is left at the end.
     FileUnusable
         If the file cannot be written.
     """
     began = time.time()
     client.get_task_stream(start=began, stop=began)  # from now on the scheduler keeps it
-    client.run(_keep_calls)
+    client.run(_start)
     try:
         yield
     finally:
-        calls = client.run(_calls, on_error="ignore")
-        events = trace_events(client.get_task_stream(start=began), calls)
+        profiles = client.run(_stop, on_error="ignore")
+    document = trace_of(client.get_task_stream(start=began), {one: found for one, found in profiles.items() if found})
     try:
-        Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}) + "\n", "utf-8")
+        write_document(Path(path), document)
     except OSError as error:
         raise FileUnusable(
             f"the timeline cannot be written to {path}: {error.strerror}", fix="name another file", path=str(path)
         ) from error
 
 
-def trace_events(stream: Iterable[Mapping[str, Any]], calls: Mapping[str, Iterable[TimedCall]]) -> list[dict[str, Any]]:
-    """Return the events of a trace: a process for each worker, in it a row for the device and one for each thread."""
+def trace_of(stream: Iterable[Mapping[str, Any]], profiles: Mapping[str, Document]) -> Document:
+    """Return the profiles of workers, which are named by their addresses, as one document with the tasks of Dask's stream."""
+    if not profiles:
+        raise WorkerLost("no worker that was there when the timeline began is left", fix="look into the logs of the workers")
     tasks = list(stream)
-    workers = sorted({one["worker"] for one in tasks} | set(calls))
-    rows: dict[str, list[int]] = {worker: [] for worker in workers}
-    events = [_named("process_name", pid, _DEVICE_ROW, worker) for pid, worker in enumerate(workers)]
-    events += [_named("thread_name", pid, _DEVICE_ROW, "calls") for pid in range(len(workers))]
+    numbers = {worker: number for number, worker in enumerate(sorted({*profiles, *(one["worker"] for one in tasks)}))}
+    whole = joined([_numbered(one, worker, numbers[worker]) for worker, one in sorted(profiles.items())])
+    zero_us = whole["otherData"]["started_unix_ns"] / 1e3
+    events = list(whole["traceEvents"])
+    rows: dict[tuple[int, object], int] = {}
     for task in tasks:
-        threads = rows[task["worker"]]
-        if task["thread"] not in threads:
-            threads.append(task["thread"])
-            events.append(_named("thread_name", workers.index(task["worker"]), len(threads), f"thread {len(threads)}"))
-        at = workers.index(task["worker"]), 1 + threads.index(task["thread"])
-        for part in task["startstops"]:
-            name = _name_of(task["key"]) if part["action"] == "compute" else part["action"]
-            events.append(_span(name, part["action"], at, part["start"], part["stop"], {"key": str(task["key"])}))
-    for worker, timed in calls.items():
-        at = workers.index(worker), _DEVICE_ROW
-        events += [_span(one.kernel, "call", at, one.began, one.ended, {}) for one in timed]
-    return events
+        pid = numbers[task["worker"]]
+        row = rows.setdefault((pid, task["thread"]), _TASK_ROWS + len(rows))
+        events += [_task(task, part, pid, row, zero_us) for part in task["startstops"]]
+    events += [_named("thread_name", pid, row, "tasks") for (pid, _), row in rows.items()]
+    events += [_named("process_name", number, 0, worker) for worker, number in numbers.items() if worker not in profiles]
+    return {**whole, "traceEvents": in_order(events)}
 
 
-def _named(what: str, process: int, row: int, name: str) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": process, "tid": row, "args": {"name": name}}
+def _numbered(document: Document, worker: str, number: int) -> Document:
+    """Return a profile with the worker's name and number for those of its process: two machines may have the same number."""
+    events = [{**one, "pid": number} for one in document["traceEvents"] if one["name"] != "process_name"]
+    about = document["otherData"]
+    drivers = [{**one, "pid": number} for one in about["drivers"]]
+    return {
+        "traceEvents": [_named("process_name", number, 0, worker), *events],
+        "otherData": {**about, "drivers": drivers},
+    }
 
 
-def _span(  # noqa: PLR0913 -- an event's fields
-    name: str, kind: str, at: tuple[int, int], began: float, ended: float, facts: dict[str, str]
-) -> dict[str, Any]:
-    times = {"ts": round(began * 1e6), "dur": round((ended - began) * 1e6)}
-    return {"name": name, "cat": kind, "ph": "X", "pid": at[0], "tid": at[1], **times, "args": facts}
+def _named(what: str, pid: int, row: int, name: str) -> Event:
+    return {"name": what, "ph": "M", "pid": pid, "tid": row, "ts": 0.0, "args": {"name": name}}
+
+
+def _task(task: Mapping[str, Any], part: Mapping[str, Any], pid: int, row: int, zero_us: float) -> Event:
+    """Return a part of a task, its computation or a transfer for it, which may have begun a little before the profiles."""
+    name = _name_of(task["key"]) if part["action"] == "compute" else part["action"]
+    event = {"name": name, "cat": part["action"], "ph": "X", "pid": pid, "tid": row, "args": {"key": str(task["key"])}}
+    begins = part["start"] * 1e6 - zero_us
+    return {**event, "ts": max(0.0, begins), "dur": max(0.0, part["stop"] * 1e6 - zero_us - max(0.0, begins))}
 
 
 def _name_of(key: object) -> str:
@@ -98,11 +101,17 @@ def _name_of(key: object) -> str:
     return str(key_split(key))
 
 
-def _keep_calls(dask_worker: Worker) -> None:
-    dask_worker.plugins[_PLUGIN].timed = deque(maxlen=MOST_CALLS)
-
-
-def _calls(dask_worker: Worker) -> list[TimedCall]:
+def _start(dask_worker: Worker) -> None:
     plugin = dask_worker.plugins[_PLUGIN]
-    found, plugin.timed = list(plugin.timed or ()), None
+    plugin.profile = plugin.driver.profile()
+    plugin.profile.start()
+
+
+def _stop(dask_worker: Worker) -> Document | None:
+    plugin = dask_worker.plugins[_PLUGIN]
+    profile, plugin.profile = plugin.profile, None
+    if profile is None:  # the process was started within the block
+        return None
+    profile.stop()
+    found: Document = profile.trace
     return found

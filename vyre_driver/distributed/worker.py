@@ -18,7 +18,6 @@ from vyre_driver.distributed.entries import CompiledEntries
 from vyre_driver.distributed.pinned import PinnedBlocks
 from vyre_driver.distributed.records import FleetRecords
 from vyre_driver.distributed.scheduling import LOST
-from vyre_driver.distributed.timeline import TimedCall
 from vyre_driver.distributed.versions import Versions
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
@@ -26,13 +25,13 @@ from vyre_driver.kompute.elements import checked_shape
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Iterable, Iterator
 
     from distributed import Worker
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.distributed.carried import CarriedKernel
+    from vyre_driver.profiling.profile import Profile
     from vyre_driver.telemetry.events import Event
 
 PLUGIN = "vyre-driver"
@@ -75,8 +74,8 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         self.driver = Driver(**self._how)
         self.pinned = PinnedBlocks(self.driver.context.device)
         self._is_leaving = False
-        self.timed: deque[TimedCall] | None = None
-        """Calls of kernels while a timeline is recorded."""
+        self.profile: Profile | None = None
+        """What is recorded while there is a timeline."""
         self.turn = threading.RLock()
         """Held by whoever has the device: the other threads of a worker load or write meanwhile."""
         self._loaded: dict[str, LoadedKernel] = {}
@@ -135,14 +134,11 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
     def run(self, kernel: LoadedKernel, arrays: tuple[object, ...], options: dict[str, Any]) -> Any:  # noqa: ANN401 -- a call's
         """Call a kernel in this thread's turn, and count it."""
         with self.turn, self._noting(kernel.keys):
-            began, at = time.perf_counter(), time.time()
+            began = time.perf_counter()
             try:
                 found = kernel.call(*arrays, **options)
             finally:
-                taken = time.perf_counter() - began
-                self.seconds += taken
-                if self.timed is not None:
-                    self.timed.append(TimedCall(kernel.name, at, at + taken))
+                self.seconds += time.perf_counter() - began
             self.done += 1
             return found
 

@@ -138,6 +138,27 @@ def test_calls_go_in_messages_of_a_quarter_of_the_window_and_are_read_on_while_o
     assert {len(one) for one in messages[3:-1]} == {2}
 
 
+def test_arrays_are_not_read_on_without_bound_while_one_is_late() -> None:
+    runs = [Run(number, "finished" if number else "pending") for number in range(9)]
+    read: list[int] = []
+
+    def calls() -> Iterator[tuple[Any, ...]]:
+        for number in range(9):
+            read.append(number)
+            yield number, np.broadcast_to(np.float32(0), (100 << 20) // 4)
+
+    def submit(given: list[tuple[Any, ...]], _: object) -> Any:  # noqa: ANN401 -- futures
+        return [runs[number] for number, _ in given]
+
+    def wait(_: object, __: float) -> None:
+        runs[0].status = "finished" if len(waits) > 3 else "pending"
+        waits.append(list(read))
+
+    waits: list[list[int]] = []
+    found = WindowedCalls(submit, lambda: 2, gathered, ahead=4, wait=wait).results(calls())
+    assert (next(found), waits[-1]) == (0, [0, 1, 2])
+
+
 def test_a_large_call_is_sent_as_soon_as_it_is_read() -> None:
     messages: list[int] = []
 

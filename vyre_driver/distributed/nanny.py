@@ -27,8 +27,8 @@ class RestartingNanny(Nanny):  # type: ignore[misc] # Dask has no types that we 
         """Start the process, later if the last start failed."""
         if self._failures:
             await asyncio.sleep(min(2.0 ** (self._failures - 1), _LONGEST_S))
-        if self.status in {Status.closing, Status.closed}:
-            return Status.closed
+            if self.status != Status.running:  # it was closed meanwhile
+                return Status.closed
         found: Status = await super().instantiate()
         self._failures = 0
         return found

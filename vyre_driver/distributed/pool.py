@@ -147,7 +147,8 @@ class FleetPool:
             as in ``submit``.
         window
             How many calls are begun at most whose result was not yielded. None is two for each thread of a worker, as many as
-            there are now; results that wait for an earlier one do not count, up to four times as many in all.
+            there are now; results that wait for an earlier one do not count, up to four times as many in all, or 256 MiB of
+            arrays.
         window_bytes
             Bytes of the numpy arrays of calls that are under way at most; one call is begun in all cases.
         hedge

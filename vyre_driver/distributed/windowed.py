@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOOKS_EVERY_S, _ASKS_EVERY_S = 0.02, 1.0
 _READS_S, _READS_BYTES = 0.005, 1 << 20  # of calls that are sent in one message
 _FETCHED = 8
+_AHEAD_BYTES = 256 << 20  # of arrays that lie with the scheduler while a result is late
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,8 @@ class WindowedCalls:
     def _room(self, window: int) -> int:
         """Return how many calls may be begun."""
         begun = len(self._flights)
+        if begun >= window and sum(one.nbytes for one in self._flights) >= _AHEAD_BYTES:
+            return 0
         under_way = begun if begun < window or self.ahead == 1 else sum(not one.is_settled for one in self._flights)
         return max(min(window - under_way, window * self.ahead - begun), int(not self._flights))
 

@@ -75,37 +75,46 @@ def took(work: Callable[[], object]) -> float:
 
 
 def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
+    """Measure calls that make their arrays, as those of blocks do; and calls of one array that lies there, which are shorter."""
+    numbers = range(given.count)
+
     def run(begin: Callable[[], Iterable[float]]) -> float:
-        wanted = [number + 1.0 for number in range(given.count)]
         began = time.perf_counter()
         found = list(begin())
         seconds = time.perf_counter() - began
-        if found != wanted:
+        if found != [number + 1.0 for number in numbers]:
             raise SystemExit(f"results are wrong: {found}")
         limit.left()
         return given.count / seconds
 
+    shares, rates = {}, {}
     with DriverPool(devices) as own, watched(devices) as fleet:
-        pool, numbers = FleetPool(fleet.client), range(given.count)
+        pool = FleetPool(fleet.client)
+        for name, work in (("made", fleet_work.saxpy_of_made), ("kept", fleet_work.saxpy_of_kept)):
+            contenders = {
+                "DriverPool": functools.partial(calls_of_pool, own, work, given.elements, numbers),
+                "fleet": functools.partial(calls_of_fleet, pool, work, given.elements, numbers),
+            }
+            for one in contenders.values():
+                run(one)
+            rates[name] = found = {who: list[float]() for who in contenders}
+            for _ in range(ROUNDS):
+                for who, one in contenders.items():
+                    found[who].append(run(one))
+            shares[name] = statistics.median(found["fleet"]) / statistics.median(found["DriverPool"])
+    facts = {"elements": given.elements, "calls a second": rates, "share of calls of kept arrays": shares["kept"]}
+    return {**facts, "figure": shares["made"]}
 
-        def on_pool() -> list[float]:
-            def begun(number: int) -> Any:
-                return own.submit(lambda driver: fleet_work.saxpy_of(driver, given.elements, number))
 
-            return [one.result() for one in [begun(number) for number in numbers]]
+def calls_of_pool(own: DriverPool, work: Callable[..., float], elements: int, numbers: Iterable[int]) -> list[float]:
+    def begun(number: int) -> Any:
+        return own.submit(lambda driver: work(driver, elements, number))
 
-        def on_fleet() -> Iterable[float]:
-            return pool.map(fleet_work.saxpy_of, ((given.elements, number) for number in numbers), window=given.count)
+    return [one.result() for one in [begun(number) for number in numbers]]
 
-        contenders = {"DriverPool": on_pool, "fleet": on_fleet}
-        found: dict[str, list[float]] = {name: [] for name in contenders}
-        for one in contenders.values():
-            run(one)
-        for _ in range(ROUNDS):
-            for name, one in contenders.items():
-                found[name].append(run(one))
-    middle = {name: statistics.median(one) for name, one in found.items()}
-    return {"elements": given.elements, "calls a second": found, "figure": middle["fleet"] / middle["DriverPool"]}
+
+def calls_of_fleet(pool: FleetPool, work: Callable[..., float], elements: int, numbers: Sequence[int]) -> Iterable[float]:
+    return pool.map(work, ((elements, number) for number in numbers), window=len(numbers))
 
 
 def blocks(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:

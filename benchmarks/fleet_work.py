@@ -34,13 +34,22 @@ def nothing_on(_: Any, number: int) -> int:
     return number
 
 
-def saxpy_of(driver: Any, elements: int, number: int) -> float:
-    """Call saxpy on arrays that lie on the host, and give back one number."""
+def saxpy_of_kept(driver: Any, elements: int, number: int) -> float:
+    """Call saxpy on an array that lies on the host from an earlier call, and give back one number."""
     made = getattr(driver, "saxpy_of_benchmark", None)
     if made is None:
         made = driver.saxpy_of_benchmark = kernels.saxpy(driver), np.ones(elements, np.float32)
     saxpy, ones = made
     return float(saxpy(ones, ones, alpha=float(number))[-1])
+
+
+def saxpy_of_made(driver: Any, elements: int, number: int) -> float:
+    """Make an array, call saxpy on it, and give back one number."""
+    saxpy = getattr(driver, "saxpy_of_benchmark_alone", None)
+    if saxpy is None:
+        saxpy = driver.saxpy_of_benchmark_alone = kernels.saxpy(driver)
+    x = np.full(elements, (number + 1) / 2, np.float32)
+    return float(saxpy(x, x, alpha=1.0)[-1])
 
 
 def block(block_info: Any = None) -> np.ndarray[Any, Any]:

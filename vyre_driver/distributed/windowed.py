@@ -115,7 +115,8 @@ class WindowedCalls:
         if self._flights and room < window // 4:
             return
         while self._is_more and room > 0:
-            batch = self._read(room)
+            # The first quarter goes by itself: workers begin while the rest is on its way.
+            batch = self._read(room if self._flights else -(-room // 4))
             room -= len(batch)
             if not batch:
                 return

@@ -75,7 +75,7 @@ def took(work: Callable[[], object]) -> float:
 
 
 def calls(devices: Sequence[Any], given: argparse.Namespace, limit: Limit) -> Measured:
-    """Measure calls that make their arrays, as those of blocks do; and calls of one array that lies there, which are shorter."""
+    """Measure calls that make their arrays, as those of blocks do, and calls of one array that lies there: they are shorter."""
     numbers = range(given.count)
 
     def run(begin: Callable[[], Iterable[float]]) -> float:

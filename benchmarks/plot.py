@@ -156,14 +156,14 @@ CHARTS = (
     ),
     Chart(
         "gallery",
-        "2026-11-23-h200-gallery",
+        "2026-11-27-h200-gallery",
         "The programs of the gallery, from arrays of numpy to arrays of numpy. numba runs on the host's 16 cores, numpy on 1. "
-        "Triton is there where a program was written for it.",
+        "Triton, Taichi and wgpu-py are there where a program was written for them.",
         lambda found: _gallery(found, suffix="", title="The gallery, host to host"),
     ),
     Chart(
         "gallery-resident",
-        "2026-11-23-h200-gallery",
+        "2026-11-27-h200-gallery",
         "The same programs with inputs and results left on the device, where a program can be written so.",
         lambda found: _gallery(found, suffix=", resident", title="The gallery, arrays resident"),
     ),

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 
     from staging import Stage
 
-_RESULTS = "2026-11-23-h200-gallery"
-_COLUMNS = {"device": "vyre_driver", "cupy": "CuPy", "triton": "Triton", "numba": "numba, 16 cores", "numpy": "numpy"}
+_RESULTS = "2026-11-27-h200-gallery"
+_COLUMNS = {
+    "device": "vyre_driver",
+    "cupy": "CuPy",
+    "triton": "Triton",
+    "taichi": "Taichi",
+    "wgpu": "wgpu-py",
+    "numba": "numba, 16 cores",
+    "numpy": "numpy",
+}
 _TITLES = {
     "black_scholes": "Black-Scholes",
     "components": "Connected components",

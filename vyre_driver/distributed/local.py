@@ -29,6 +29,8 @@ CONFIG = {
     "distributed.worker.multiprocessing-method": "spawn",
     "distributed.scheduler.worker-ttl": f"{SILENT_S:g}s",
     "distributed.scheduler.no-workers-timeout": f"{NO_WORKERS_S:g}s",
+    # Of the messages that Dask keeps for its developers a client would have 1,000 batches of up to 1 MB, arrays and all.
+    "distributed.admin.low-level-log-length": 100,
 }
 
 

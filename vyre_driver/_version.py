@@ -1,3 +1,3 @@
 """The version of this package, which its metadata and what it writes have from here."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"

@@ -179,7 +179,7 @@ def test_the_metadata_names_project_and_licence(described: Message) -> None:
     found = {field: described[field] for field in ("Name", "Version", "License-Expression", "License-File")}
     assert found == {
         "Name": "vyre-driver",
-        "Version": "0.2.0.dev0",
+        "Version": "0.2.0",
         "License-Expression": "Apache-2.0",
         "License-File": "LICENSE",
     }

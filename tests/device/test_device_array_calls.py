@@ -91,6 +91,15 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
             "buffers 'x', 'y', 'z' or its push constants 'factor', 'summand'."
         ),
     ),
+    "option of 0.1": (
+        (X, Z),
+        {"push": {}},
+        InvalidInput,
+        (
+            "the shader has no buffer or push constant 'push'. Fix: write push_constants= if you meant that, or name one of "
+            "its buffers 'x', 'y', 'z' or its push constants 'factor', 'summand'."
+        ),
+    ),
     "missing": ((X,), PUSH, InvalidInput, f"{TAKES} 1. {FIX}"),
     "missing behind a name": ((X,), {"y": Y, **PUSH}, InvalidInput, f"the shader got no array for 'z'. {GIVE_EACH}"),
     "missing before names": ((), {"y": Y, "z": Z, **PUSH}, InvalidInput, f"the shader got no array for 'x'. {GIVE_EACH}"),

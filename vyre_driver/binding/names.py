@@ -67,6 +67,10 @@ def split_named(
     return arrays, pushed
 
 
+FORMER = {"push": "push_constants", "out_counts": "out_shapes", "groups": "workgroups"}
+"""Options as 0.1 called them."""
+
+
 def _unknown(
     plan: BindingPlan, buffers: Sequence[str], constants: Collection[str], options: Collection[str], name: str
 ) -> InvalidInput:
@@ -78,7 +82,8 @@ def _unknown(
         if names
     ]
     fix = f"name one of its {' or its '.join(known)}" if known else "pass no arguments by name"
-    near = get_close_matches(name, [*buffers, *constants, *sorted(options)], 1)
+    former = FORMER.get(name)
+    near = [former] if former in options else get_close_matches(name, [*buffers, *constants, *sorted(options)], 1)
     return InvalidInput(
         f"the {plan.subject} has no buffer or push constant {name!r}",
         fix=f"write {near[0]}= if you meant that, or {fix}" if near else fix,

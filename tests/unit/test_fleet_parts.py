@@ -243,9 +243,9 @@ def test_metrics_of_processes_become_one_text_with_each_family_once() -> None:
 
 def test_a_report_prints_as_a_table() -> None:
     facts = {"worker": "tcp://a:1", "device": "H200", "done": 3, "failed": 0, "waiting": 1, "seconds": 0.5, "kernels": 2}
-    shown = FleetReport([{**facts, "compiled": 1, "uuid": "00"}])
+    shown = FleetReport([{**facts, "misses": 1, "uuid": "00"}])
     assert str(shown).splitlines() == [
-        "worker     device  done  failed  waiting  seconds  kernels  compiled",
+        "worker     device  done  failed  waiting  seconds  kernels  misses",
         "tcp://a:1  H200    3     0       1        0.50     2        1",
     ]
     assert "<caption>Fleet of 1 workers</caption>" in shown._repr_html_()

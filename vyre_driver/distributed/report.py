@@ -9,7 +9,7 @@ from vyre_driver.display.tables import table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SHOWN = ("worker", "device", "done", "failed", "waiting", "seconds", "kernels", "compiled")
+_SHOWN = ("worker", "device", "done", "failed", "waiting", "seconds", "kernels", "misses")
 
 
 class FleetReport(list[dict[str, Any]]):

@@ -200,7 +200,7 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
             "waiting": len(self.worker.state.ready),
             "seconds": self.seconds,
             "kernels": len(self._loaded),
-            "compiled": int(counts.get("miss", 0)),
+            "misses": int(counts.get("miss", 0)),
             "memory_bytes": device.device_local_left_bytes or device.device_local_bytes,
             "buffer_bytes": device.limits.max_storage_buffer_range,
             "workgroups": device.limits.max_compute_work_group_count[0],

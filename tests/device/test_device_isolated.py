@@ -115,6 +115,24 @@ def test_what_is_wrong_is_told_as_in_this_process(call: Callable[[Kernel], Any],
     assert said[0] == said[1]
 
 
+def test_outputs_that_share_memory_are_refused_as_in_this_process(isolated: Driver, layered: Driver) -> None:
+    x, both = np.arange(100, dtype=np.uint32), np.zeros(150, np.uint32)
+    apart = (both[:100], np.zeros(100, np.float32))
+    for driver in (layered, isolated):
+        counted = driver.compile(glsl(COUNTING))
+        counted(x, out=apart)
+        counted(x, out=apart)
+        with pytest.raises(InvalidInput, match=r"output 'y' and output 'z' would be written to memory that overlaps"):
+            counted(x, out=(both[:100], both[50:].view(np.float32)))
+
+
+@pytest.mark.parametrize("grid", [(2.0, 1, 1), (2, True, 1)], ids=str)
+def test_a_grid_with_a_float_or_a_bool_is_refused_after_an_equal_one_of_integers(grid: Any, saxpy: Kernel) -> None:  # noqa: ANN401
+    saxpy(X, X, workgroups=(2, 1, 1), **PUSHED)
+    with pytest.raises(InvalidInput, match=r"workgroups is .*, which is not 1 to 3 numbers"):
+        saxpy(X, X, workgroups=grid, **PUSHED)
+
+
 def test_results_lie_in_memory_that_calls_take_without_a_copy_and_keep_it(isolated: IsolatedDriver, saxpy: Kernel) -> None:
     arena = isolated.child().arena
     long, pushed = np.arange(5000, dtype=np.float32), {"alpha": 2.0, "count": 5000}

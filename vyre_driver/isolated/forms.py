@@ -58,7 +58,8 @@ def _add_options(found: list[object], options: Mapping[str, Any]) -> bool:
     """Add the grid and the names of push constants to a key; returns False where there is more, or other kinds of them."""
     for name, value in options.items():
         if name in _GRID:
-            if type(value) is not int and type(value) is not tuple:
+            # Only integers: 2.0 and True are refused, and are equal keys to 2 and 1.
+            if type(value) is not int and (type(value) is not tuple or any(type(axis) is not int for axis in value)):
                 return False
             found += (name, value)
         elif name == "push_constants":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from vyre_driver.binding.outputs import targets_of
+from vyre_driver.binding.outputs import check_apart, targets_of
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
@@ -219,6 +219,9 @@ class IsolatedKernel(Kernel):
         handle, _, forms = self._made
         what = f"the kernel {self.name!r}"
         targets: list[Any] = [] if out is None else list(targets_of(self.plan, out))
+        if len(targets) > 1:  # in the child they would lie apart
+            written = [one for one in self.plan.descriptors if one.output_index is not None]
+            check_apart(list(zip(written, targets, strict=True)))
         key = form_key(arrays, named, options, targets)
         if key is None:
             return self._run_anew(handle, what, arrays, named, options, targets)

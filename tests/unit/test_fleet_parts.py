@@ -119,6 +119,12 @@ def test_a_call_that_is_no_sequence_is_refused() -> None:
         list(WindowedCalls(lambda *_: [], lambda: 1, gathered).results([np.zeros(3)]))  # type: ignore[list-item]
 
 
+def test_a_call_that_is_none_is_refused_and_does_not_end_the_others() -> None:
+    calls: list[Any] = [(0,), None, (1,)]
+    with pytest.raises(InvalidInput, match="a call of map is of type NoneType"):
+        list(WindowedCalls(lambda calls, _: [Run(number) for (number,) in calls], lambda: 1, gathered).results(calls))
+
+
 def test_calls_go_in_messages_of_a_quarter_of_the_window_and_are_read_on_while_one_is_late() -> None:
     runs = [Run(number, "finished" if number else "pending") for number in range(40)]
     messages: list[list[int]] = []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOOKS_EVERY_S, _ASKS_EVERY_S = 0.02, 1.0
 _READS_S, _READS_BYTES = 0.005, 1 << 20  # of calls that are sent in one message
 _FETCHED = 8
+_END = object()
 _AHEAD_BYTES = 256 << 20  # of arrays that lie with the scheduler while a result is late
 
 
@@ -149,8 +150,8 @@ class WindowedCalls:
         while len(batch) < most and nbytes < _READS_BYTES and (not batch or time.monotonic() < ends):
             if self.window_bytes is not None and (self._flights or batch) and under_way + nbytes >= self.window_bytes:
                 break
-            arrays = next(self._waiting, None)
-            if arrays is None:
+            arrays = next(self._waiting, _END)
+            if arrays is _END:
                 self._is_more = False
                 break
             batch.append(_flight(arrays))

@@ -253,6 +253,17 @@ def test_a_timeline_has_the_tasks_and_the_profile_of_every_worker(pool: FleetPoo
         pass
 
 
+def test_a_timeline_within_another_has_what_ran_in_it_and_the_other_all(pool: FleetPool, tmp_path: Path) -> None:
+    halved, files = pool.compile(half), [tmp_path / "outer.json", tmp_path / "inner.json"]
+    pool.warm([halved])
+    with pool.timeline(files[0]):
+        halved(X[:1].ravel()).result(WAITS_S)
+        with pool.timeline(files[1]):
+            halved(X[:1].ravel()).result(WAITS_S)
+    spans = [[one for one in read_document(file)["traceEvents"] if one["ph"] == "X"] for file in files]
+    assert [sum((one["cat"], one["name"]) == ("call", "half") for one in of) for of in spans] == [2, 1]
+
+
 def test_progress_takes_what_map_and_store_regions_tell(pool: FleetPool) -> None:
     with progress("half", 3) as told:
         assert len(list(pool.map(pool.compile(half), [(X.ravel(),)] * 3, on_progress=told))) == 3

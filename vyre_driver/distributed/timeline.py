@@ -6,6 +6,7 @@ The file is as those of ``driver.profile()`` (docs/profiling.md): a process for 
 from __future__ import annotations
 
 import time
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,11 +39,12 @@ def recorded(client: Client, path: str | os.PathLike[str]) -> Iterator[None]:
     """
     began = time.time()
     client.get_task_stream(start=began, stop=began)  # from now on the scheduler keeps it
-    client.run(_start)
+    name = uuid.uuid4().hex
     try:
+        client.run(_start, name)
         yield
     finally:
-        profiles = client.run(_stop, on_error="ignore")
+        profiles = client.run(_stop, name, on_error="ignore")
     document = trace_of(client.get_task_stream(start=began), {one: found for one, found in profiles.items() if found})
     try:
         write_document(Path(path), document)
@@ -101,15 +103,15 @@ def _name_of(key: object) -> str:
     return str(key_split(key))
 
 
-def _start(dask_worker: Worker) -> None:
+def _start(name: str, dask_worker: Worker) -> None:
     plugin = dask_worker.plugins[_PLUGIN]
-    plugin.profile = plugin.driver.profile()
-    plugin.profile.start()
+    profile = plugin.driver.profile()
+    profile.start()
+    plugin.profiles[name] = profile
 
 
-def _stop(dask_worker: Worker) -> Document | None:
-    plugin = dask_worker.plugins[_PLUGIN]
-    profile, plugin.profile = plugin.profile, None
+def _stop(name: str, dask_worker: Worker) -> Document | None:
+    profile = dask_worker.plugins[_PLUGIN].profiles.pop(name, None)
     if profile is None:  # the process was started within the block
         return None
     profile.stop()

@@ -74,8 +74,8 @@ class WorkerDriver(WorkerPlugin):  # type: ignore[misc] # Dask has no types that
         self.driver = Driver(**self._how)
         self.pinned = PinnedBlocks(self.driver.context.device)
         self._is_leaving = False
-        self.profile: Profile | None = None
-        """What is recorded while there is a timeline."""
+        self.profiles: dict[str, Profile] = {}
+        """One for each timeline that is recorded now, by a name of the client's."""
         self.turn = threading.RLock()
         """Held by whoever has the device: the other threads of a worker load or write meanwhile."""
         self._loaded: dict[str, LoadedKernel] = {}

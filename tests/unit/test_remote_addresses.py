@@ -63,11 +63,15 @@ KINDS = "redis, rediss, unix, file, s3, gs, az, https"
 NO_PORT = "the redis: URL has a port that is no number from 0 to 65535"
 NO_NUMBER = "names a database that is not a number"
 NO_OPTION = "has an option that redis: does not have; it takes db"
+LONG_LABEL = "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 80
+LABEL_FIX = "give each part of it 1 to 63 characters, letters and digits with hyphens between them"
 REFUSED = [
     ("memcached://host", f"memcached: is no kind of store. Fix: begin it with one of {KINDS}"),
     ("cache.example", f": is no kind of store. Fix: begin it with one of {KINDS}"),
     ("redis://host:many", f"{NO_PORT}. Fix: write the port as in redis://HOST:6379"),
     ("s3:///prefix", "s3:/prefix names no bucket or host. Fix: write s3://NAME/PREFIX"),
+    (f"redis://{LONG_LABEL}", f"redis://{LONG_LABEL} names a host that cannot be looked up. Fix: {LABEL_FIX}"),
+    ("s3://bucket?endpoint=\udcff", "the URL cannot be read. Fix: set it to a URL such as redis://HOST:6379"),
     ("redis:///0", "redis:/0 names no host. Fix: write redis://HOST:6379"),
     ("redis://host/first", f"redis://host/first {NO_NUMBER}. Fix: end it in the number of a database, such as /0"),
     ("redis://host#0", "redis://host has a part behind a #. Fix: leave it out"),

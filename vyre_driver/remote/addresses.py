@@ -101,6 +101,7 @@ def shown(parts: SplitResult) -> str:
 def _split(url: str) -> SplitResult:
     """Return the parts of a URL that may be used."""
     try:
+        url.encode()  # a variable may hold bytes that are no text
         parts = urlsplit(url)
     except ValueError:  # its text may have the whole of user, password and host
         raise _refused("the URL", "cannot be read", "set it to a URL such as redis://HOST:6379") from None
@@ -154,11 +155,22 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
     elif not parts.hostname:
         raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
     else:
+        _check_host(address, parts.hostname)
         port, has_tls = _REDIS_PORT if parts.port is None else parts.port, parts.scheme == "rediss"
         if "ca" in options:
             _check_authority(address, options["ca"])
         place = Place(host=parts.hostname, port=port, has_tls=has_tls, authority=options.get("ca"))
     return RedisStore(address, timeout_s, place, database=int(database), secret=secret)
+
+
+def _check_host(address: str, host: str) -> None:
+    """Check that a name of other characters than ASCII can be looked up: Python raises a ValueError for one only then."""
+    try:
+        if not host.isascii():
+            host.encode("idna")
+    except UnicodeError as error:
+        fix = "give each part of it 1 to 63 characters, letters and digits with hyphens between them"
+        raise _refused(address, "names a host that cannot be looked up", fix) from error
 
 
 def _check_authority(address: str, path: str) -> None:

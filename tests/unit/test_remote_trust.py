@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import resource
 import stat
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 
 LINE = trust_line("builder-1", BUILDER)
 FIX = "write lines NAME BASE64-KEY [from=2026-01-31] [until=2026-12-31], as vyre-driver cache keygen prints them"
+NO_STRONG_KEY = "has a public key that is no point of the curve, or one by which anybody can sign"
+NO_STRONG_KEYS = [
+    "02" + "00" * 31,  # no point
+    "ee" + "ff" * 30 + "7f",  # y = 1, not reduced
+    "01" + "00" * 31,  # of order 1, 2, 4 and 8
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "00" * 31 + "80",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+]
 NO_BOUND = "which is neither from=DATE nor until=DATE"
 
 
@@ -41,6 +53,11 @@ def test_a_trust_file_names_keys_one_a_line_beside_remarks(tmp_path: Path) -> No
         ("b.2@ci", STRANGER.public_key),
     ]
     assert trusting(tmp_path / "none", "# nobody").keys == {}
+
+
+def test_a_remark_ends_with_its_line_and_at_nothing_else(tmp_path: Path) -> None:
+    hidden = "".join(f"# a remark{end}{LINE}\n" for end in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+    assert trusting(tmp_path / "trust", hidden).keys == {}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +73,7 @@ def test_a_trust_file_names_keys_one_a_line_beside_remarks(tmp_path: Path) -> No
         (f"{LINE} before=2026-02-03", f"has 'before=2026-02-03', {NO_BOUND}"),
         (f"{LINE} forever", f"has 'forever', {NO_BOUND}"),
         (LINE.replace("builder-1", "builder-2"), "has a key that stands above"),
+        *((f"weak {base64.b64encode(bytes.fromhex(one)).decode()}", NO_STRONG_KEY) for one in NO_STRONG_KEYS),
         ("\udcff\udcfe", "does not begin with a name of letters, digits and ._@-"),
     ],
 )

@@ -24,6 +24,7 @@ from vyre_driver import settings
 from vyre_driver.cache.key_files import read_key_file, unfit_key_file
 from vyre_driver.errors import BackendUnavailable, FileUnusable
 from vyre_driver.process._opened import Opened
+from vyre_driver.remote.ed25519 import is_strong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +128,8 @@ class Trust:
             return cls({}, hmac_key)
         data = read_key_file(settings.CACHE_TRUST_FILE, path, (0, _MOST_TRUST_BYTES), _TRUST_FIX, is_secret=False)
         keys: dict[bytes, TrustedKey] = {}
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        # Python's lines end at six more characters, which editors show within a remark.
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
             words = line.partition("#")[0].split()
             if not words:
                 continue
@@ -266,17 +268,16 @@ def _key_of(words: list[str]) -> TrustedKey | str:
             bounds[match[1]] = dt.date(*map(int, match[2].split("-")))  # type: ignore[index] # None is a TypeError
         except (TypeError, ValueError):
             return f"has {word[:40]!r}, which is neither from=DATE nor until=DATE"
-    try:
-        _verifier(public)  # which takes a millisecond the first time, and is kept
-    except ValueError:
-        return "has a public key that is no point of the curve"
+    if not is_strong(public):
+        return "has a public key that is no point of the curve, or one by which anybody can sign"
+    _verifier(public)  # which takes a millisecond the first time, and is kept
     since, until = ((day - dt.date(1970, 1, 1)).days * _DAY_S for day in bounds.values())
     return TrustedKey(name, public, since, until + _DAY_S - 1)
 
 
 @functools.lru_cache(maxsize=256)
 def _verifier(public: bytes) -> Any:  # noqa: ANN401 -- cryptography's
-    """Return what checks signatures by a public key; raises ValueError if it is none."""
+    """Return what checks signatures by a public key, which OpenSSL takes whatever its 32 bytes are."""
     return _ed25519()[0].Ed25519PublicKey.from_public_bytes(public)
 
 

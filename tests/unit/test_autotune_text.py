@@ -108,6 +108,15 @@ def test_a_text_that_is_no_autotune_file_is_refused(text: str, why: str) -> None
         parse(text)
 
 
+def test_a_long_value_that_is_refused_is_cut_in_the_message() -> None:
+    with pytest.raises(InvalidAutotuneRecord) as caught:
+        replace(OURS, timings="1+-1/1 a; " * 10_000)
+    assert (len(str(caught.value)) < 600, str(caught.value).startswith("timings of a tuning record is '1+-1/1 a; ")) == (
+        True,
+        True,
+    )
+
+
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [

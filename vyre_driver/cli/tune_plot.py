@@ -123,22 +123,27 @@ def write_plot(path: Path, searches: Sequence[Search]) -> None:
 
 def _panel(search: Search, left: int, top: int) -> tuple[str, int]:
     timed = search.timed
-    parts = [f'<text x="12" y="{top + 24}" font-weight="600">{escape(search.title)}: {escape(search.best)}</text>']
+    parts = [f'<text x="12" y="{top + 24}" font-weight="600">{_shown(search.title)}: {_shown(search.best)}</text>']
     scale = (_WIDTH - 190) / (max((one.median_ns + one.spread_ns for one in timed), default=0.0) or 1.0)
     y = top + _HEAD
     for one in timed:
         kind = "best" if one.candidate == search.best else "bar"
         end, noise, middle = left + one.median_ns * scale, one.spread_ns * scale, y + _ROW / 2 - 2
         took = f"{human_measure(one.median_ns / 1e9, 's')} of {human_count(one.samples, 'run')}"
-        title = f"<title>{escape(one.fate)}</title>" if one.fate else ""
+        title = f"<title>{_shown(one.fate)}</title>" if one.fate else ""
         parts += [
-            f'<text x="12" y="{y + 12}">{escape(one.candidate)}</text>',
+            f'<text x="12" y="{y + 12}">{_shown(one.candidate)}</text>',
             f'<rect class="{kind}" x="{left}" y="{y}" width="{end - left:.1f}" height="{_ROW - 4}">{title}</rect>',
             f'<line class="noise" x1="{end - noise:.1f}" x2="{end + noise:.1f}" y1="{middle}" y2="{middle}"/>',
             f'<text class="soft" x="{end + noise + 8:.1f}" y="{y + 12}">{took}</text>',
         ]
         y += _ROW
     if search.rest:
-        parts.append(f'<text class="soft" x="12" y="{y + 14}">not timed: {escape(search.rest)}</text>')
+        parts.append(f'<text class="soft" x="12" y="{y + 14}">not timed: {_shown(search.rest)}</text>')
         y += _ROW
     return "\n".join(parts), y + 16 - top
+
+
+def _shown(text: str) -> str:
+    """Return a text for XML, which has no place for control characters."""
+    return escape(printable(text))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.upstream import SpecCacheKey
 
 _AXES = 3
+_MOST_SHOWN = 400  # characters of a value that is refused: records come from other machines, too
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 _SIZE = re.compile(r"(?:(?:0|[1-9][0-9]{0,18})(?:x(?:0|[1-9][0-9]{0,18}))*)?")
 _TIMINGS = re.compile(TIMINGS)
@@ -174,8 +175,11 @@ def _check_text(name: str, value: object) -> None:
 
 
 def _refuse(field: str, value: object, why: str) -> None:
+    shown = repr(value)
+    if len(shown) > _MOST_SHOWN:
+        shown = f"{shown[:_MOST_SHOWN]}..."
     raise InvalidAutotuneRecord(
-        f"{field} of a tuning record is {value!r}, which {why}",
+        f"{field} of a tuning record is {shown}, which {why}",
         fix="tune the kernel again, or correct the record",
         field=field,
         value=value,

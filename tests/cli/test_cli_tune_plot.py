@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_the_search_of_a_record_is_drawn_as_it_was_when_it_was_measured(run_here
 
 def test_a_picture_is_xml_whatever_the_kernel_is_called() -> None:
     record = replace(RECORD, kernel="\x1b[31m<red>\0\ufffe", timings=format_timings([Timing("TILE=8", 1000, 0, 5)]))
-    drawn = ElementTree.fromstring(svg_of([Search.of_record(record)]))  # noqa: S314 -- our own
+    drawn = ET.fromstring(svg_of([Search.of_record(record)]))  # noqa: S314 -- our own
     assert next(one.text for one in drawn.iter() if one.get("font-weight")) == "\\x1b[31m<red>\\x00\\ufffe 64x64x64: TILE=8"
 
 

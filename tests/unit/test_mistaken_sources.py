@@ -68,12 +68,30 @@ def test_a_source_without_a_version_of_compute_shaders_is_told_so(tmp_path: Path
         refusal(lambda: SpirvModule.from_glsl("void main() {}\n")),
         refusal(lambda: SpirvModule.from_glsl("garbage", name="blur")),
         refusal(lambda: SpirvModule.from_glsl(path)),
+        refusal(lambda: SpirvModule.from_glsl("/*\n#version 450\n*/\nvoid main() {}\n")),
         refusal(lambda: SpirvModule.from_glsl("#version 400\nvoid main() {}\n")),
     ]
     assert said == [
-        (ShaderSyntaxError, 2302, one) for one in (f"<source> {none}", f"blur {none}", f"{path} {none}", f"<source> {old}")
+        (ShaderSyntaxError, 2302, one)
+        for one in (f"<source> {none}", f"blur {none}", f"{path} {none}", f"<source> {none}", f"<source> {old}")
     ]
     assert refusal(lambda: SpirvModule.from_glsl(late))[2].endswith("Fix: move #version above all else but comments.")
+
+
+def test_a_version_behind_a_comment_hides_no_other_mistake_and_a_byte_order_mark_is_told() -> None:
+    said = [
+        refusal(lambda text=text: SpirvModule.from_glsl(text))
+        for text in (
+            "/* a\n licence */ #version 450\nvoid main() { x = 1; }\n",
+            "\ufeff#version 450\nvoid main() {}\n",
+        )
+    ]
+    assert "'x' : undeclared identifier" in said[0][2]
+    assert said[1] == (
+        ShaderSyntaxError,
+        2302,
+        "<source> begins with a byte order mark, which is no GLSL. Fix: save it as UTF-8 without one.",
+    )
 
 
 def test_a_source_of_text_has_the_name_that_it_is_given(tmp_path: Path) -> None:
@@ -82,6 +100,22 @@ def test_a_source_of_text_has_the_name_that_it_is_given(tmp_path: Path) -> None:
     path.write_text(source)
     made = [SpirvModule.from_glsl(source), SpirvModule.from_glsl(source, name="ones"), SpirvModule.from_glsl(path, name="ones")]
     assert [one.name for one in made] == ["<source>", "ones", "ones"]
+
+
+def test_a_name_is_text_and_has_a_form_in_utf_8(tmp_path: Path) -> None:
+    source = "#version 450\nlayout(binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }\n"
+    code = SpirvModule.from_glsl(source, name="a\udc80").code
+    path = tmp_path / "\udc80.spv"
+    path.write_bytes(code)
+    made = (
+        SpirvModule.from_glsl(source, name="a\udc80"),
+        SpirvModule.from_bytes(code, name="b\ud800"),
+        SpirvModule.from_file(path),
+    )
+    assert [one.name for one in made] == ["a\\udc80", "b\\ud800", f"{tmp_path}/\\udc80.spv"]
+    for make in (SpirvModule.from_glsl, SpirvModule.from_bytes):
+        with pytest.raises(InvalidInput, match="name is of type int, and must be text"):
+            make(source, name=5)  # type: ignore[operator]
 
 
 def test_an_empty_source_is_told(tmp_path: Path) -> None:

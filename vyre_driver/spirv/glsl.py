@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tempfile
 from collections.abc import Mapping
@@ -16,8 +17,10 @@ UNNAMED = "<source>"
 """What messages call a source that is given as text, without a name."""
 TARGET = "vulkan1.1"  # what kompute's instance asks for
 _TIMEOUT_S = 120
+_MOST_SHOWN = 40
+_FIRST_VERSION = 420  # that has compute shaders
 _PATH = re.compile(r"[^\n{}();#]+\.(comp|glsl|spv)")
-_VERSION = re.compile(rb"^[ \t]*#[ \t]*version\b[^\n]*", re.MULTILINE)
+_VERSION = re.compile(rb"^[ \t]*#[ \t]*version\b[ \t]*([0-9]{0,9})[^\n]*", re.MULTILINE)
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -125,15 +128,19 @@ def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flag
 
 def _refused(text: bytes, name: str, complaint: str) -> ShaderSyntaxError:
     """Return why a source does not compile; the compiler's own lines do not say what a wrong or missing version is."""
-    version = _VERSION.search(text)
-    if version is None:
+    version, is_too_old = _VERSION.search(text), "compute shaders require" in complaint
+    if text.startswith(codecs.BOM_UTF8):
+        return ShaderSyntaxError(
+            f"{name} begins with a byte order mark, which is no GLSL", fix="save it as UTF-8 without one", source=name
+        )
+    if is_too_old and (version is None or int(version[1] or 0) >= _FIRST_VERSION):  # in a comment, say
         return ShaderSyntaxError(
             f"{name} has no #version line; without one GLSL is version 1.10, which has no compute shaders",
             fix="make #version 450 its first line",
             source=name,
         )
-    if "compute shaders require" in complaint:
-        written = version[0].strip().decode("utf-8", "replace")
+    if version is not None and is_too_old:
+        written = version[0].strip().decode("utf-8", "replace")[:_MOST_SHOWN]
         return ShaderSyntaxError(
             f"{name} has {written!r}, a version without compute shaders", fix="write #version 450", source=name
         )

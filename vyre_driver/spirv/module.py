@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import check_text
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.entry import EntryUses, choose_entry
@@ -118,12 +119,15 @@ class SpirvModule:
         Raises
         ------
         InvalidInput
-            If ``code`` has no bytes.
+            If ``code`` has no bytes, or ``name`` is no text.
         InvalidModule
             If they are not a whole SPIR-V module.
         UnsupportedFeature
             If they have floats of an encoding that this package does not know.
         """
+        check_text("name", name)
+        # A path may hold bytes that are no text, and metrics, records and traces are UTF-8.
+        name = name.encode("utf-8", "backslashreplace").decode()
         try:
             whole = memoryview(code).tobytes()
         except (TypeError, ValueError) as error:
@@ -193,9 +197,12 @@ class SpirvModule:
         FileUnusable
             If a file cannot be read or is larger than 16 MiB.
         InvalidInput
-            If ``source`` is neither a path nor text, or a name in ``defines`` is not an identifier.
+            If ``source`` is neither a path nor text, a name in ``defines`` is not an identifier, or ``name``
+            is no text.
         InvalidModule
             If the bytes are not a whole SPIR-V module.
         """
+        if name is not None:
+            check_text("name", name)
         code = compile_glsl(source, defines, name)
         return cls.from_bytes(code, name=name or (str(source) if isinstance(source, Path) else UNNAMED), entry=entry)

@@ -84,6 +84,12 @@ def test_what_is_short_or_of_objects_or_far_from_a_driver_is_plain_memory(layere
     ]
 
 
+def test_a_type_that_is_an_array_gives_what_numpy_gives(layered: Driver) -> None:
+    pairs = np.dtype((np.float32, (2,)))
+    found, wanted = PinnedBlocks(layered.context.device).empty(MIB, pairs), np.empty(MIB, pairs)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+
+
 def test_threads_never_get_the_same_memory(layered: Driver) -> None:
     blocks, wrong = PinnedBlocks(layered.context.device), []
 

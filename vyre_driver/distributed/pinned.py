@@ -52,7 +52,7 @@ class PinnedBlocks:
         """Return an array whose contents are not defined; it is not pinned if it is short, or nothing more can be pinned."""
         axes, kind = checked_shape(shape), np.dtype(dtype)
         byte_len = math.prod(axes) * kind.itemsize
-        pages = None if kind.hasobject else self._pages(byte_len)
+        pages = None if kind.hasobject or kind.subdtype is not None else self._pages(byte_len)
         if pages is None:
             return np.empty(axes, kind)
         memory = PinnedMemory(self._device, pages, byte_len)

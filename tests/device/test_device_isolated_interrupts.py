@@ -78,7 +78,7 @@ def made(driver: Driver) -> Callable[[], None]:
     [
         pytest.param(lambda driver: called(driver, 100), id="small calls"),
         pytest.param(lambda driver: called(driver, 20_000), id="long calls", marks=pytest.mark.thorough),
-        pytest.param(bound, id="bound"),
+        pytest.param(bound, id="bound", marks=pytest.mark.thorough),
         pytest.param(made, id="made", marks=pytest.mark.thorough),
     ],
 )

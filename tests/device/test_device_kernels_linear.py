@@ -207,7 +207,7 @@ def test_grids_that_are_full_along_x_go_on_along_y(driver: Driver, definition: L
     "definition", [LINEAR_INT8, pytest.param(LINEAR_INT4, marks=pytest.mark.thorough)], ids=lambda one: one.name
 )
 @pytest.mark.parametrize("byte_len", [2, pytest.param(4, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("candidate", [pytest.param(CANDIDATES[1], marks=pytest.mark.thorough), CANDIDATES[3]], ids=str)
+@pytest.mark.parametrize("candidate", [CANDIDATES[1], pytest.param(CANDIDATES[3], marks=pytest.mark.thorough)], ids=str)
 def test_without_subgroup_operations_sums_go_through_shared_memory(
     driver: Driver, definition: Linear, byte_len: int, candidate: Candidate
 ) -> None:

@@ -306,7 +306,7 @@ def deep_node(levels: int) -> nd.Node:
     return made
 
 
-@pytest.mark.parametrize("levels", [20_000, pytest.param(50_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("levels", [8_000, pytest.param(50_000, marks=pytest.mark.thorough)])
 def test_deep_programs_need_no_deep_stack(levels: int) -> None:
     node, value = deep_node(levels), deep_expression(levels)
     program = Program.wrapped([], (1, 1, 1), [node, nd.Let("deep", value)])

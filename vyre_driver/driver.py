@@ -203,8 +203,7 @@ class Driver(Allocator):
         try:
             self.context.device.check_usable()
             if isinstance(module, SpirvModule):
-                tuning = None if space is None else self.tuning
-                return kernel_of_module(self.context, tuning, module, constants, config, space, began)
+                return kernel_of_module(self.context, lambda: self.tuning, module, constants, config, space, began)
             program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
             check_no_space(space)
             title = str(getattr(module, "__name__", ""))

@@ -30,7 +30,7 @@ KEPT_OF_MODULES = frozenset({"ulp_budget", "subgroup_size"})  # the first of whi
 
 def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
     context: Context,
-    tuning: TuningRecords | None,
+    tuning: Callable[[], TuningRecords],
     module: SpirvModule,
     constants: Mapping[str, object] | SpecMap | None,
     config: DispatchConfig | None,
@@ -39,14 +39,14 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
 ) -> Kernel:
     """Return the kernel of a module, for which compiling ``began`` then; raises as ``Driver.compile``.
 
-    ``tuning`` is needed where there is a ``space``.
+    ``tuning`` gives the records where there is a ``space``: to find their file takes milliseconds in a new process.
     """
     check_supported_fields(config, KEPT_OF_MODULES, "module")
     device, size = context.device, None if config is None else config.subgroup_size
-    if space is not None and tuning is not None:
+    if space is not None:
         from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
-        constants = tuned_specs(module, constants, space, device.physical, tuning, size)
+        constants = tuned_specs(module, constants, space, device.physical, tuning(), size)
     source = module_source(module, constants, device.physical, device.features, device.api_version, size)
     return Kernel(context, _compiled(context, module, source, began))
 

@@ -26,6 +26,7 @@ AT_ONCE = 8  # so that what a look has found is news, and thousands of looks at 
 MOST_AT_ONCE = 32  # where all of the eight before were there
 MOST_LOST = 2  # of a look: where others have made claims since, they have made those of the rest
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S, _LOOKS_S = 0.05, 5.0, 0.02
+_MOST_LOOKS = 25
 _LEAST_PATIENCE_S, _EXPECTED_TIMES = 2.0, 4  # a claim holds for twice what compiling takes; nobody has signed it
 
 
@@ -76,10 +77,13 @@ def make_ready(
 
 
 def _rest(first: FirstPipelines, todo: list[KernelPipelines], seconds: float) -> None:
-    """Wait for so many seconds, or until other processes of this machine have taken or compiled all that is left."""
-    ends = first.clock.now() + seconds
+    """Wait for so many seconds, or until other processes of this machine have taken or compiled all that is left.
+
+    Each look reads an entry, which may be long; so a long rest has fewer of them.
+    """
+    ends, step_s = first.clock.now() + seconds, max(_LOOKS_S, seconds / _MOST_LOOKS)
     while (left_s := ends - first.clock.now()) > 0 and not all(first.is_here(one.key) for one in todo):
-        first.clock.sleep(min(left_s, _LOOKS_S))
+        first.clock.sleep(min(left_s, step_s))
 
 
 def _pipelines_of(context: Context, kernel: object) -> KernelPipelines:

@@ -6,6 +6,8 @@ data) from taking a blob.
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,7 @@ from racing import USE, race
 from vyre_driver import Driver
 from vyre_driver.cache import flight
 from vyre_driver.errors import CacheNotWarm, InvalidSetting
+from vyre_driver.remote.outcome import Fetch
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
 
@@ -188,6 +191,29 @@ def test_without_a_right_to_write_in_the_root_what_is_taken_lives_in_memory(
     monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
     monkeypatch.setattr(flight, "UNKNOWN_PACE_NS", 10**9)  # in memory no pace is known
     assert (use()[0].reason, given(witness)) == ("no entry (memory only); taken from the store, signed by builder", [1032])
+
+
+def test_an_entry_that_is_used_before_its_answer_was_given_is_named_as_taken(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    machines.be("reader")
+    is_used, finish = threading.Event(), Fetch.finish
+
+    def late(fetch: Fetch, outcome: str, signer: str = "") -> None:
+        is_used.wait(20)
+        finish(fetch, outcome, signer)
+
+    monkeypatch.setattr(Fetch, "finish", late)
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+        until = time.monotonic() + 20
+        while not (found := driver.cache.peek(kernel._pipelines.key).entry) or not found.native:  # noqa: SLF001
+            assert time.monotonic() < until
+        kernel(X, X, push_constants={"alpha": 2, "count": 100})
+        is_used.set()
+    assert (kernel.trace.reason, given(witness)) == ("no entry; taken from the store, signed by builder", [0, 1032])
 
 
 def test_a_damaged_entry_is_refused_and_stays_for_its_owner(machines: Machines, witness: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from vyre_driver.process.clock import SYSTEM
@@ -49,6 +50,9 @@ class Fetch(Answer):
         self.key, self.code = key, code
         self.began = clock.now()
         self.signer = ""
+        self.is_taken = False
+        self.taking = threading.Lock()
+        """Held while the entry is put into the cache, and until ``is_taken`` and ``signer`` say so."""
         self.is_given_up = False
         """Whether the waiting thread has gone on without it."""
 

@@ -107,8 +107,10 @@ class RemoteTier:
     def origin(self, key: PipelineCacheKey) -> str:
         """Return in words where the entry of a key was taken from; empty if it was not taken from the store by this driver."""
         fetch = self._asked.get(key.digest)
-        is_ours = fetch is not None and fetch.outcome == "hit"
-        return f"taken from the store, signed by {fetch.signer}" if fetch is not None and is_ours else ""
+        if fetch is None:
+            return ""
+        with fetch.taking:  # an entry is in the cache a moment before those who wait for the answer go on
+            return f"taken from the store, signed by {fetch.signer}" if fetch.is_taken else ""
 
     def compiled(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> None:
         """Have others get what this process's driver has just compiled."""
@@ -204,7 +206,9 @@ class RemoteTier:
     def answer(self, fetch: Fetch, name: str, values: Sequence[bytes | None]) -> bool | None:
         """Take an entry if it may be, and tell waiting threads; returns whether it was refused, None where there is none."""
         tombstone, data = values
-        outcome, signer = ("miss", "") if data is None else self._take(fetch, tombstone, data)
+        with fetch.taking:
+            outcome, signer = ("miss", "") if data is None else self._take(fetch, tombstone, data)
+            fetch.signer, fetch.is_taken = signer, outcome == "hit"
         if outcome != "hit":
             self.worker.absent.add(name)
         self._finish(fetch, outcome, signer)

@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 SETTLED_S = 1.1
 HIT = """
 import os
+import time
 from vyre_driver import Driver
 from vyre_driver.spirv.shipped import shipped_module
 module = shipped_module("saxpy")
 with Driver() as driver:
     driver.compile(module)
+    remote = driver.context.first_pipelines.remote
+    while remote is not None and remote.worker._link._store is None:  # its thread imports what reaches the store
+        time.sleep(0.01)
+    time.sleep(0.2)
     for name in ("/begins", "/ends"):
         os.path.exists(name)
         if name == "/begins":

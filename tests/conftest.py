@@ -133,17 +133,14 @@ def missing_cuda() -> str | None:
 
 def missing_validation() -> str | None:
     """Say which of the validators is not installed."""
+    from validation_layer import VALIDATOR, layer_versions
 
-    class Layer(ctypes.Structure):  # VkLayerProperties
-        _fields_ = (("name", ctypes.c_char * 256), ("versions", ctypes.c_uint32 * 2), ("description", ctypes.c_char * 256))
-
-    count, found = ctypes.c_uint32(64), (Layer * 64)()
     try:
-        ctypes.CDLL("libvulkan.so.1").vkEnumerateInstanceLayerProperties(ctypes.byref(count), found)
+        layers = layer_versions()
     except OSError as error:
         return str(error)
-    if b"VK_LAYER_KHRONOS_validation" not in {layer.name for layer in found}:
-        return "the Vulkan loader finds no VK_LAYER_KHRONOS_validation. Fix: install vulkan-validationlayers (Debian)."
+    if VALIDATOR not in layers:
+        return f"the Vulkan loader finds no {VALIDATOR}. Fix: install vulkan-validationlayers (Debian)."
     return None if shutil.which("spirv-val") else "spirv-val is not installed. Fix: install spirv-tools (Debian)."
 
 

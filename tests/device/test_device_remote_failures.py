@@ -48,7 +48,7 @@ with Driver() as driver:
     print({name: count for name, count in driver.cache.stats()["counts"].items() if name.startswith("remote_")})
 """
 FORK = """
-import os, sys
+import os, sys, warnings
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.errors import ForkError
 from vyre_driver.remote.tier import RemoteTier
@@ -57,6 +57,7 @@ driver = Driver()
 kernel = use(driver)
 remote = driver.context.first_pipelines.remote
 print(kernel.trace.reason, flush=True)
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: forking with threads; that is the test
 child = os.fork()
 if not child:
     try:

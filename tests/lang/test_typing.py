@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,9 @@ def test_what_passes_also_runs(run_python: RunChild) -> None:
 def test_pyright_finds_the_mistakes_and_nothing_else(run_python: RunChild) -> None:
     needs("pyright")
     env = {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}  # else it asks the index for a newer one
-    done = run_python("-m", "pyright", "--outputjson", *map(str, FILES), cwd=ROOT, env=env, hangs_after_s=300)
+    # Without --pythonpath it takes the packages of the first python on PATH, which need not be the one that runs the tests.
+    options = ["--outputjson", "--pythonpath", sys.executable]
+    done = run_python("-m", "pyright", *options, *map(str, FILES), cwd=ROOT, env=env, hangs_after_s=300)
     errors = [
         (Path(one["file"]).name, one["range"]["start"]["line"] + 1, one["rule"])
         for one in json.loads(done.stdout)["generalDiagnostics"]

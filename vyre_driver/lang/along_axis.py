@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import math
 import types
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.lang.source.called import accepts
 from vyre_driver.lang.source.parameters import Parameter
 from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, bool_, f32
 
@@ -142,11 +142,12 @@ def called_with(function: Any, what: str, count: int) -> Any:  # noqa: ANN401 --
 
 
 def _takes(function: Any, count: int) -> bool:  # noqa: ANN401 -- a Python function
-    try:
-        inspect.signature(function).bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
+    """Whether the function that a kernel inlines for this one can be called with so many numbers."""
+    if isinstance(function, Function):
+        function = function.function
+    if isinstance(function, types.MethodType):
+        function, count = function.__func__, count + 1
+    return not isinstance(function, types.FunctionType) or accepts(function, count)
 
 
 def name_of(function: object, otherwise: str) -> str:

@@ -86,6 +86,7 @@ def binary(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) 
     if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
         for one in (left, right):
             check_as_tuple(t, one, "__add__", "'+'", node)
+            check_as_tuple(t, one, "__radd__", "'+'", node)
         return _joined(t, left, right, node)
     if sign == "**":
         return power(t, left, right, node)

@@ -19,10 +19,11 @@ from vyre_driver.lang.frontend.functions import translator_of
 from vyre_driver.lang.frontend.names import host_value, uncallable
 from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.order import evaluated
-from vyre_driver.lang.frontend.records import check_as_tuple, check_makes_fields
+from vyre_driver.lang.frontend.records import check_as_tuple, constructor_of
 from vyre_driver.lang.frontend.results import Rooms, returned
 from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
 from vyre_driver.lang.function import Function
+from vyre_driver.lang.source.called import call_signature
 from vyre_driver.lang.source.scan import assigned_names
 from vyre_driver.lang.source.text import FunctionSource
 
@@ -147,23 +148,30 @@ def _known(t: Translation, known: tuple[int, int, Any], given: list[Value], node
 
 def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
     """Return a named tuple or a frozen dataclass as the tuple of its fields."""
-    check_makes_fields(t, kind, node)
-    bound = _bound(t, kind, given, named, node)
-    fields = tuple(bound)
-    return Tuple(tuple(bound.values()), fields, kind)
+    method, fields = constructor_of(t, kind, node)
+    signature = call_signature(method)
+    _, *parameters = signature.parameters.values()  # the first is the instance, or the class
+    bound = _bound(t, kind.__name__, signature.replace(parameters=parameters), given, named, node)
+    return Tuple(tuple(bound[name] for name in fields), fields, kind)
 
 
-def _bound(t: Translation, function: Any, given: list[Value], named: dict[str, Value], node: ast.expr) -> dict[str, Value]:  # noqa: ANN401 -- a function or a class
+def _bound(  # noqa: PLR0913 -- a call, and what is called
+    t: Translation,
+    called: str,
+    signature: inspect.Signature,
+    given: list[Value],
+    named: dict[str, Value],
+    node: ast.expr,
+) -> dict[str, Value]:
     """Return the arguments of a call by the parameters' names."""
-    signature = inspect.signature(function)
     kinds = {name: one.kind for name, one in signature.parameters.items()}
     for name, kind in kinds.items():
         if kind is inspect.Parameter.VAR_KEYWORD:
-            raise t.mistyped(node, f"{function.__name__!r} takes **{name}, which is a dict", "name each of its parameters")
+            raise t.mistyped(node, f"{called!r} takes **{name}, which is a dict", "name each of its parameters")
     try:
         found = signature.bind(*given, **named)
     except TypeError as error:
-        raise t.mistyped(node, f"{function.__name__}: {error}", "give the arguments that it takes") from error
+        raise t.mistyped(node, f"{called}: {error}", "give the arguments that it takes") from error
     found.apply_defaults()
     values: dict[str, Value] = {}
     for name, value in found.arguments.items():
@@ -180,7 +188,8 @@ def _is_value(value: object) -> bool:
 
 def inline(t: Translation, function: types.FunctionType, given: list[Value], named: dict[str, Value], node: ast.expr) -> Value:
     """Return what a Python function gives for these arguments: its statements are translated in the place of the call."""
-    if any(frame.function.__code__ is function.__code__ for frame in t.frames):
+    hosts = _hosts([*given, *named.values()])
+    if any(frame.function is function and _are_same(frame.hosts, hosts) for frame in t.frames):
         raise t.unknown(node, f"{function.__name__!r} calls itself", "write a loop: functions are inlined")
     if len(t.frames) >= _DEEPEST:
         raise t.unknown(node, f"functions call each other {_DEEPEST} deep", "write some of them out")
@@ -189,9 +198,10 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
     except KernelSyntaxError as error:
         raise t.unknown(node, error.problem, error.fix) from error
     t.captured.function(function)
-    names = {name: _held(t, name, value) for name, value in _bound(t, function, given, named, node).items()}
+    bound = _bound(t, function.__name__, call_signature(function), given, named, node)
+    names = {name: _held(t, name, value) for name, value in bound.items()}
     rooms = Rooms(t.draft)
-    frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take))
+    frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take), hosts=hosts)
     frame.types.update({name: (one.type, source.first_line) for name, one in names.items() if isinstance(one, Number)})
     body, place = t.draft.body, t.draft.place
     t.frames.append(frame)
@@ -208,6 +218,27 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
     finally:
         t.leave_frame()
         t.draft.place = place
+
+
+def _hosts(values: Sequence[Value]) -> tuple[object, ...]:
+    """Return what is no number among the arguments of a call: functions, types and their like, those in tuples too."""
+    found: list[object] = []
+    for value in values:
+        if isinstance(value, Host):
+            found.append(value.value)
+        elif isinstance(value, Tuple):
+            found += _hosts(value.items)
+    return tuple(found)
+
+
+def _are_same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    """Whether two calls are given the same functions. A function that is given others calls something else than itself."""
+    return len(some) == len(others) and all(_unbound(a) == _unbound(b) for a, b in zip(some, others, strict=True))
+
+
+def _unbound(value: object) -> tuple[int, ...]:
+    """Return what tells things apart: a method of a class is a new object each time that it is looked up."""
+    return (id(value.__func__), id(value.__self__)) if isinstance(value, types.MethodType) else (id(value),)
 
 
 def _is_nothing(value: Value) -> bool:

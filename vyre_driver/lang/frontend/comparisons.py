@@ -48,7 +48,7 @@ def compare(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.
             ) from error
     if isinstance(left, Tuple) and isinstance(right, Tuple) and binary in _EQUAL:
         for one_side in (left, right):
-            check_as_tuple(t, one_side, "__eq__", f"{sign!r}", node)
+            check_as_tuple(t, one_side, "__eq__" if binary is BinOp.EQ else "__ne__", f"{sign!r}", node)
         return _tuples(t, op, left, right, node)
     one, other = (t.draft.shallow(operand) for operand in alike(t, left, right, node, sign))
     if one.type is bool_ and binary not in _EQUAL:

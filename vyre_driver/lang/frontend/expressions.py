@@ -139,6 +139,7 @@ def _part(t: Translation, owner: Value, bounds: ast.Slice, node: ast.Subscript) 
     """Return a slice of a tuple."""
     if not isinstance(owner, Tuple):
         raise t.unknown(node, "slices are views of arrays of the host", "loop over the indices")
+    check_as_tuple(t, owner, "__getitem__", "a slice", node)
     places: list[int | None] = []
     for one in (bounds.lower, bounds.upper, bounds.step):
         value = Host(None) if one is None else evaluate(t, one)

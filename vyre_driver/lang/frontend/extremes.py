@@ -11,6 +11,7 @@ from vyre_driver.ir.expressions import Cast, Select
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers, wide
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, is_literal, is_signed, literal
 from vyre_driver.lang.types import Kind, i32, u32
 
@@ -30,7 +31,10 @@ def extreme(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
     """Return what the least or greatest of several numbers, or of one tuple of them, becomes."""
 
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        items = list(given[0].items) if len(given) == 1 and isinstance(given[0], Tuple) else list(given)
+        items = list(given)
+        if len(given) == 1 and isinstance(given[0], Tuple):
+            check_as_tuple(t, given[0], "__iter__", f"the {fold.__name__}", node)
+            items = list(given[0].items)
         found = items[0]
         for item in items[1:]:
             if isinstance(found, Constant) and isinstance(item, Constant):

@@ -97,6 +97,7 @@ class Frame:
 
     ``call`` is where its caller calls it, ``names`` what its variables are now, ``assigned`` all that it assigns anywhere, and
     ``types`` the type of each with the line that gave it. ``results`` are the bodies that end with a return, and its values.
+    ``hosts`` are the functions and types that the call gives it.
     """
 
     function: types.FunctionType
@@ -109,3 +110,4 @@ class Frame:
     types: dict[str, tuple[ScalarType, int]] = field(default_factory=dict)
     loops: list[LoopFrame] = field(default_factory=list)
     results: list[tuple[Body, Value, ast.AST]] = field(default_factory=list)
+    hosts: tuple[object, ...] = ()

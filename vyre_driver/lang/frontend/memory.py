@@ -20,6 +20,7 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.arithmetic import binary
 from vyre_driver.lang.frontend.checking import check_index
 from vyre_driver.lang.frontend.conversions import cast, constant_as, from_memory, keeps, to_memory, typed
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name, zero
 from vyre_driver.lang.frontend.wide import as_index
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, f32, i32, u32
@@ -51,6 +52,7 @@ def size_of(t: Translation, array: Array, node: ast.AST) -> Value:
 
 def place(t: Translation, array: Array, given: Value, node: ast.expr) -> Expr:
     """Return the flat place of an element in its buffer: beyond every buffer where an index is out of range."""
+    check_as_tuple(t, given, "__iter__", f"an index of {array.name!r}", node)
     items = given.items if isinstance(given, Tuple) else (given,)
     rank = t.rank(array, node, used=len(items))
     if len(items) != rank:
@@ -239,6 +241,8 @@ def _clear(t: Translation, declared: BufferDecl, element: ScalarType) -> None:
 
 def constant_shape(t: Translation, values: tuple[Value, ...], node: ast.AST, what: str) -> tuple[int, ...]:
     """Return a shape that is given as constants, one by one or as a tuple."""
+    for value in values:
+        check_as_tuple(t, value, "__iter__", f"the shape of {what}", node)
     items = [item for value in values for item in (value.items if isinstance(value, Tuple) else (value,))]
     counts = [item.value for item in items if isinstance(item, Constant) and isinstance(item.value, int)]
     if len(counts) < len(items) or not counts:

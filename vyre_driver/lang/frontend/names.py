@@ -15,6 +15,7 @@ import numpy as np
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
+from vyre_driver.lang.frontend.records import getter_of, has_own_lookup, is_field, item_of, own_lookup
 from vyre_driver.lang.frontend.values import (
     Array,
     Constant,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.values import Value
 
 _NO_ALIASES = 0.6
+_BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
 def name(t: Translation, node: ast.Name) -> Value:
@@ -95,8 +97,8 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
     if isinstance(given, (bool, int, float)):
         return Constant(given)
     if isinstance(given, tuple):
-        items = tuple(host_value(t, item, f"{what}[{at}]", node) for at, item in enumerate(given))
-        return Tuple(items, getattr(given, "_fields", ()), type(given))
+        items = tuple(host_value(t, item, f"{what}[{at}]", node) for at, item in enumerate(tuple.__iter__(given)))
+        return Tuple(items, getattr(type(given), "_fields", ()), type(given))
     if isinstance(given, np.ndarray):
         raise t.mistyped(node, f"{what!r} is an array of the host, captured from outside", "pass it as a parameter: In[...]")
     if isinstance(given, (list, dict, set, bytearray)):
@@ -152,10 +154,24 @@ def attribute(t: Translation, node: ast.Attribute) -> Value:
         return _array_attribute(t, owner, node)
     if isinstance(owner, GroupValue):
         return group_attribute(t, owner, node.attr, node)
-    if isinstance(owner, Tuple) and node.attr in owner.fields:
+    if isinstance(owner, Tuple):
+        return _record_attribute(t, owner, node)
+    raise t.misspelt(node, f"{kind_name(owner)} has no attribute {node.attr!r}", "look at what it has")
+
+
+def _record_attribute(t: Translation, owner: Tuple, node: ast.Attribute) -> Value:
+    """Return a field of a record, or what its class has under a name, as Python looks it up."""
+    kind = owner.made_by
+    is_plain = not isinstance(kind, type) or not has_own_lookup(kind)
+    if is_field(owner, node.attr) and (is_plain or dataclasses.is_dataclass(kind)):  # of which each field was asked for
         return owner.items[owner.fields.index(node.attr)]
-    if isinstance(owner, Tuple) and isinstance(owner.made_by, type) and node.attr in dir(owner.made_by):
-        return _member(t, owner, owner.made_by, node)
+    if isinstance(kind, type) and not is_plain:
+        raise own_lookup(t, kind, node)
+    if isinstance(kind, type) and node.attr in dir(kind):
+        return _member(t, owner, kind, node)
+    if hasattr(kind, "__getattr__"):
+        what = f"{node.attr!r} of a {kind_name(Host(kind)).rpartition(' ')[2]} comes from its __getattr__"
+        raise t.misspelt(node, f"{what}, which kernels do not run", "make it a property")
     raise t.misspelt(node, f"{kind_name(owner)} has no attribute {node.attr!r}", "look at what it has")
 
 
@@ -164,13 +180,20 @@ def _member(t: Translation, owner: Tuple, kind: type, node: ast.Attribute) -> Va
     found = t.captured.class_attribute(kind, node.attr)
     if isinstance(found, staticmethod):
         return Host(found.__func__)
-    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
-        return t.inline(found.fget, [owner], {}, node)
+    getter = getter_of(found)
+    if getter is not None:
+        return t.inline(getter, [owner], {}, node)
+    at = item_of(owner, found)
+    if at is not None:
+        return owner.items[at]
     first: Value = Host(kind) if isinstance(found, classmethod) else owner
     method = found.__func__ if isinstance(found, classmethod) else found
     if isinstance(method, types.FunctionType):
         function = method
         return Method(owner, node.attr, lambda t, given, call: t.inline(function, [first, *given], {}, call))
+    if hasattr(type(found), "__get__") and not isinstance(found, _BUILTIN):
+        what = f"{kind.__name__}.{node.attr} is a {type(found).__name__}, which kernels do not run"
+        raise t.mistyped(node, what, "make it a method or a property")
     return host_value(t, found, f"{kind.__name__}.{node.attr}", node)
 
 

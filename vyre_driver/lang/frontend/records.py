@@ -1,16 +1,31 @@
-"""Named tuples and frozen dataclasses: what is as with the tuple of their fields, and what their classes say otherwise."""
+"""Named tuples and frozen dataclasses: when one is the tuple of its fields to a kernel, and what its class says otherwise."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import functools
+import inspect
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.lang.frontend.values import Tuple
 
 if TYPE_CHECKING:
     import ast
 
+    from vyre_driver.errors import KernelTypeError
     from vyre_driver.lang.frontend.translation import Translation
+
+_GETTER: type = type(vars(collections.namedtuple("_Example", "item"))["item"])  # noqa: PYI024 -- the attribute of its field
+_PLAIN_LOOKUPS = (object.__getattribute__, tuple.__getattribute__)
+
+
+class Constructor(NamedTuple):
+    """The generated method that a call of a class runs, and the names of the fields that it sets, in the order of the class."""
+
+    method: types.FunctionType
+    fields: tuple[str, ...]
 
 
 def check_as_tuple(t: Translation, value: object, method: str, what: str, node: ast.AST) -> None:
@@ -20,24 +35,122 @@ def check_as_tuple(t: Translation, value: object, method: str, what: str, node: 
         raise t.mistyped(node, f"{what} of a {kind.__name__}, which is not that of a tuple", "use its fields and methods")
 
 
-def check_makes_fields(t: Translation, kind: Any, node: ast.AST) -> None:  # noqa: ANN401 -- a class
-    """Check that a call of a class gives its fields what it is given, and does nothing else; raises KernelTypeError."""
-    params = getattr(kind, "__dataclass_params__", None)
-    if params is None:
-        maker = next((one for one in kind.__mro__ if "__new__" in vars(one)), tuple)
-        own = None if "_fields" in vars(maker) and kind.__init__ is object.__init__ else "__new__"
-    else:
-        own = "__post_init__" if hasattr(kind, "__post_init__") else None if params.init else "__init__"
-        for field in dataclasses.fields(kind):
-            if own is None and (not field.init or field.default_factory is not dataclasses.MISSING):
-                own = f"field({field.name})"
-        if not params.frozen:
-            raise t.mistyped(
-                node, f"{kind.__name__} may change, and values of kernels do not", "declare it @dataclass(frozen=True)"
-            )
+def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # noqa: ANN401 -- a class
+    """Return what a call of a class runs, if that gives the fields what it is given, and does nothing else.
+
+    Python runs what the class, its bases and its metaclass define, whatever the decorator of dataclasses was told. So the
+    method is compared with the one that Python generates for such fields.
+
+    Raises
+    ------
+    KernelTypeError
+        If the class makes its instances another way, gives other values for its fields, or is not frozen.
+    """
+    is_tuple = not dataclasses.is_dataclass(kind)
+    own = _own_part_of_tuple(kind) if is_tuple else _own_part_of_dataclass(kind)
+    if not is_tuple and not kind.__dataclass_params__.frozen:
+        raise t.mistyped(
+            node, f"{kind.__name__} may change, and values of kernels do not", "declare it @dataclass(frozen=True)"
+        )
+    if own is None and type(kind).__call__ is not type.__call__:
+        own = f"{type(kind).__name__}.__call__"
     if own is not None:
         raise t.mistyped(
             node,
             f"a {kind.__name__} is made with {own} of its own, which kernels do not run",
             "make it outside of the kernel, or leave that out",
         )
+    if has_own_lookup(kind):
+        raise own_lookup(t, kind, node)
+    fields = kind._fields if is_tuple else tuple(one.name for one in dataclasses.fields(kind))
+    for name in () if is_tuple else fields:
+        found = inspect.getattr_static(kind, name, None)
+        if inspect.isdatadescriptor(found) and not inspect.ismemberdescriptor(found):
+            what = f"{kind.__name__}.{name} is a {type(found).__name__}, which Python takes instead of the field"
+            raise t.mistyped(node, what, f"give the field or the {type(found).__name__} another name")
+    return Constructor(kind.__new__ if is_tuple else kind.__init__, fields)
+
+
+def has_own_lookup(kind: type) -> bool:
+    """Whether a class decides itself what its attributes are."""
+    return kind.__getattribute__ not in _PLAIN_LOOKUPS
+
+
+def own_lookup(t: Translation, kind: type, node: ast.AST) -> KernelTypeError:
+    """Return the error of a class that decides itself what its attributes are."""
+    what = f"{kind.__name__} has a __getattribute__ of its own, which kernels do not run"
+    return t.mistyped(node, what, "leave it out, or pass the value as a parameter")
+
+
+def getter_of(attribute: object) -> types.FunctionType | None:
+    """Return the function that gives an attribute of a record its value, None if that is no property of Python's."""
+    found = attribute.fget if isinstance(attribute, property) else None
+    found = attribute.func if isinstance(attribute, functools.cached_property) else found
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def is_field(value: Tuple, name: str) -> bool:
+    """Whether a name is that of an item of a record: a subclass of a named tuple may have something else under it."""
+    kind = value.made_by
+    if name not in value.fields or not (isinstance(kind, type) and issubclass(kind, tuple)):
+        return name in value.fields
+    return item_of(value, inspect.getattr_static(kind, name, None)) == value.fields.index(name)
+
+
+def item_of(value: Tuple, attribute: object) -> int | None:
+    """Return which item an attribute of a named tuple's class stands for, None if it is no field."""
+    if type(attribute) is not _GETTER:
+        return None
+    at: int = attribute.__get__(tuple(range(len(value.items))))  # type: ignore[attr-defined] # a descriptor
+    return at
+
+
+def _own_part_of_tuple(kind: Any) -> str | None:  # noqa: ANN401 -- a class
+    """Return the method by which a named tuple is not made as Python generates it, None if there is none."""
+    try:
+        twin: Any = collections.namedtuple("twin", kind._fields)  # noqa: PYI024 -- its fields are known here only
+    except (TypeError, ValueError):
+        return "__new__"
+    is_generated = issubclass(kind, tuple) and _is_same(kind.__new__, twin.__new__)
+    return None if is_generated and kind.__init__ is object.__init__ else "__new__"
+
+
+def _own_part_of_dataclass(kind: Any) -> str | None:  # noqa: ANN401 -- a class
+    """Return that by which a dataclass is not made as Python generates it, None if there is nothing."""
+    if hasattr(kind, "__post_init__"):
+        return "__post_init__"
+    if not kind.__dataclass_params__.init:
+        return "__init__"
+    fields = dataclasses.fields(kind)
+    for field in fields:
+        if not field.init or field.default_factory is not dataclasses.MISSING:
+            return f"field({field.name})"
+    if kind.__new__ is not object.__new__:
+        return "__new__"
+    names = [one.name for one in fields]
+    parameters = kind.__init__.__code__.co_varnames if isinstance(kind.__init__, types.FunctionType) else ()
+    for name in kind.__dataclass_fields__:
+        if name not in names and name in parameters:
+            return f"InitVar({name})"
+    twin = dataclasses.make_dataclass(
+        "twin", [(one.name, object, dataclasses.field(kw_only=bool(one.kw_only))) for one in fields], frozen=True
+    )
+    return None if _is_same(kind.__init__, twin.__init__) else "__init__"
+
+
+def _is_same(method: object, generated: Any) -> bool:  # noqa: ANN401 -- a function
+    """Whether a method does what a generated one does: by its code, and by what that finds in its module and closure."""
+    if not isinstance(method, types.FunctionType) or not isinstance(generated, types.FunctionType):
+        return False
+    one, other = method.__code__, generated.__code__
+    facts = ("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_argcount", "co_kwonlyargcount", "co_flags")
+    if any(getattr(one, fact) != getattr(other, fact) for fact in facts):
+        return False
+    found = [
+        (
+            *(function.__globals__.get(name) for name in function.__code__.co_names),
+            *(cell.cell_contents for cell in function.__closure__ or ()),
+        )
+        for function in (method, generated)
+    ]
+    return all(a is b for a, b in zip(*found, strict=True))

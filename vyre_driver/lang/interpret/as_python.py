@@ -6,10 +6,11 @@ that the translation gives them, so that results are those of the program.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 import itertools
 import types
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from vyre_driver.errors import DivergentBarrier
 from vyre_driver.lang.frontend.calls import source_of
 from vyre_driver.lang.frontend.operators import as_written
+from vyre_driver.lang.frontend.records import getter_of
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.interpret.arrays import PlainArray, Workgroup
@@ -60,7 +62,7 @@ def run_as_python(
     DivergentBarrier
         If some invocations of a workgroup wait at a barrier, and others have ended.
     """
-    typings = translate(function, signature, replace(specialization, mode="plain")).typings
+    typings = translate(function, signature, dataclasses.replace(specialization, mode="plain")).typings
     given = _given(signature, specialization, arguments)
     given.update(specialization.constants)
     called = _Calls(typings, dict(specialization.types))
@@ -130,10 +132,21 @@ class _Calls:
         """Return a function as Python runs it; ``path`` are the places of the calls from the kernel down to it."""
         found = self._made.get((function, path, groups))
         if found is None:
-            call = functools.partial(self._called, path)
-            found = rewritten(function, source_of(function), self._typings.within(path), groups, call)
+            given = {
+                "_vyre_call": functools.partial(self._called, path),
+                "_vyre_attribute": functools.partial(self._attribute, path),
+            }
+            found = rewritten(function, source_of(function), self._typings.within(path), groups, given)
             self._made[function, path, groups] = found
         return found
+
+    def _attribute(self, path: Path, spot: Spot, owner: Any, name: str) -> Any:  # noqa: ANN401 -- as Python
+        """Return an attribute; of a record a property's function is called from its place."""
+        if isinstance(owner, tuple) or dataclasses.is_dataclass(type(owner)):
+            getter = getter_of(inspect.getattr_static(type(owner), name, None))
+            if getter is not None:
+                return self.made(getter, (*path, spot), frozenset())(owner)
+        return getattr(owner, name)
 
     def _called(self, path: Path, spot: Spot, function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
         """Call a function from a place."""

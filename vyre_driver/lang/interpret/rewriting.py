@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +50,15 @@ def rewritten(
     source: FunctionSource,
     known: dict[tuple[Spot, str], Shape],
     groups: frozenset[str],
-    call: Callable[..., Any],
+    given: dict[str, Callable[..., Any]],
 ) -> types.FunctionType:
     """Return a function that does what ``function`` does in a kernel.
 
     ``known`` are the types of what it joins, ``groups`` its parameters that are workgroups: with any it is a generator, which
-    yields at barriers. ``call`` calls a function from a place.
+    yields at barriers. ``given`` has ``_vyre_call``, which calls a function from a place, and ``_vyre_attribute``, which
+    returns an attribute of something.
     """
-    rewriter = _Rewriter(known, groups, call)
+    rewriter = _Rewriter(known, groups, dict(given))
     body: list[ast.stmt] = []
     for statement in source.body:
         body.extend(rewriter.statements(_copied(statement)))
@@ -94,11 +96,11 @@ def _made(function: types.FunctionType, inner: Any, given: dict[str, Any]) -> ty
 class _Rewriter(ast.NodeTransformer):
     """Rewrites expressions by the visitor's methods, and statements to lists of them."""
 
-    def __init__(self, known: dict[tuple[Spot, str], Shape], groups: frozenset[str], call: Callable[..., Any]) -> None:
-        """Know the types of what is joined."""
+    def __init__(self, known: dict[tuple[Spot, str], Shape], groups: frozenset[str], given: dict[str, Any]) -> None:
+        """Know the types of what is joined, and what the rewritten function is given from outside, by name."""
         self._known = known
         self._groups = groups
-        self.given: dict[str, Any] = {"_vyre_call": call}
+        self.given = given
         self._temporaries = 0
 
     def _named(self, name: str, value: object, node: ast.AST) -> ast.Name:
@@ -251,6 +253,17 @@ class _Rewriter(ast.NodeTransformer):
         yes, no = (self._cast(shape, self.visit(one), one) for one in (node.body, node.orelse))
         return ast.copy_location(ast.IfExp(self.visit(node.test), yes, no), node)
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Rewrite the lookup of an attribute, which may be a property: a function that is to run as kernels do."""
+        place = self._place(spot_of(node), node)
+        name = ast.copy_location(ast.Constant(node.attr), node)
+        callee = ast.copy_location(ast.Name("_vyre_attribute", ast.Load()), node)
+        return ast.copy_location(ast.Call(callee, [place, self.visit(node.value), name], []), node)
+
+    @staticmethod
+    def _place(spot: Spot, node: ast.AST) -> ast.expr:
+        return ast.copy_location(ast.Tuple([ast.Constant(one) for one in spot], ast.Load()), node)
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         spot = spot_of(node)
         keywords = [ast.copy_location(ast.keyword(one.arg, self.visit(one.value)), one) for one in node.keywords]
@@ -259,9 +272,8 @@ class _Rewriter(ast.NodeTransformer):
     def _invoked(
         self, spot: Spot, function: ast.expr, given: list[ast.expr], named: list[ast.keyword], node: ast.AST
     ) -> ast.expr:
-        place = ast.copy_location(ast.Tuple([ast.Constant(one) for one in spot], ast.Load()), node)
         callee = ast.copy_location(ast.Name("_vyre_call", ast.Load()), node)
-        made = ast.copy_location(ast.Call(callee, [place, function, *given], named), node)
+        made = ast.copy_location(ast.Call(callee, [self._place(spot, node), function, *given], named), node)
         arguments = [*given, *(one.value for one in named)]
         if any(isinstance(one, ast.Name) and one.id in self._groups for one in arguments):
             return ast.copy_location(ast.YieldFrom(made), node)
@@ -284,11 +296,19 @@ def _copied(value: Any) -> Any:  # noqa: ANN401 -- a node, or what is in one
     return ast.copy_location(type(value)(**held), value)
 
 
-def shaped(value: Any, shape: Shape) -> Any:  # noqa: ANN401 -- a number or a tuple
-    """Return a value with the types of a shape."""
+def shaped(value: Any, shape: Shape) -> Any:  # noqa: ANN401 -- a number, a tuple or a record
+    """Return a value with the types of a shape: of a tuple or a record one of its class, whose items have them."""
     if shape is None:
         return value
     if isinstance(shape, ScalarType):
         return numbers.TO[shape.name](value)
-    items = tuple(shaped(one, of) for one, of in zip(value, shape, strict=True))
-    return type(value)(*items) if hasattr(value, "_fields") else items
+    is_tuple = isinstance(value, tuple)
+    names = () if is_tuple else tuple(one.name for one in dataclasses.fields(value))
+    held = tuple.__iter__(value) if is_tuple else (getattr(value, name) for name in names)
+    items = tuple(shaped(one, of) for one, of in zip(held, shape, strict=True))
+    if is_tuple:
+        return tuple.__new__(type(value), items)
+    made = object.__new__(type(value))  # its class may make one with other values than it is given
+    for name, item in zip(names, items, strict=True):
+        object.__setattr__(made, name, item)
+    return made

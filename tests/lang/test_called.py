@@ -1,0 +1,297 @@
+"""Functions that kernels call: arguments are bound by the code that runs, and recursion is what calls itself again."""
+
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN205, ANN206 -- functions of numbers of any type
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.lang import Kernel, elementwise, f32, function, kernel, reduction, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = np.arange(1, 5, dtype=np.float32)
+
+
+def swapped(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(b, a):
+        return f(a, b)
+
+    return w
+
+
+def with_default(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(v, k=5.0):
+        return f(v, k)
+
+    return w
+
+
+def by_keyword(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(v, *, k=7.0):
+        return f(v, k)
+
+    return w
+
+
+def passed_on(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(*args):
+        return f(*args)
+
+    return w
+
+
+def one_more(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(a, b, more):
+        return f(a, b) + more
+
+    return w
+
+
+def with_keywords(f: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(f)
+    def w(*args, **named):
+        return f(*args, **named)
+
+    return w
+
+
+def minus(a, b):
+    return a - b
+
+
+def plus(v, k=1.0):
+    return v + k
+
+
+def other_signature(v, k=2.0):
+    return v * k
+
+
+other_signature.__signature__ = inspect.Signature(  # type: ignore[attr-defined] # a trick
+    [inspect.Parameter("z", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+)
+
+
+class Methods:
+    @staticmethod
+    @swapped
+    def minus(a, b):
+        return a - b
+
+
+NAMES = {
+    "swapped": swapped(minus),
+    "twice_swapped": swapped(swapped(minus)),
+    "plus": with_default(plus),
+    "keyword": by_keyword(plus),
+    "passed": passed_on(minus),
+    "passed_twice": passed_on(passed_on(plus)),
+    "more": one_more(minus),
+    "marked": function(swapped(minus)),
+    "other": other_signature,
+    "Methods": Methods,
+}
+
+
+def _kernel(expression: str, **names: object) -> Kernel:
+    return kernel.from_source(f"def k(i: Index, x: In[f32], o: Out[f32]):\n    v = x[i]\n    o[i] = {expression}\n", names)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "swapped(v, 10.0)",
+        "swapped(a=v, b=10.0)",
+        "twice_swapped(v, 10.0)",
+        "plus(v)",
+        "plus(v, k=2.0)",
+        "keyword(v) + keyword(v, k=1.0)",
+        "passed(v, 3.0)",
+        "passed_twice(v) + passed_twice(v, 4.0)",
+        "more(v, 1.0, more=9.0)",
+        "marked(v, 10.0)",
+        "other(v) + other(v, k=5.0)",
+        "Methods.minus(v, 10.0)",
+    ],
+)
+def test_a_wrapped_function_is_called_with_the_parameters_of_its_wrapper(expression: str) -> None:
+    made = _kernel(expression, **NAMES)
+    expected = [eval(expression, {**NAMES, "v": float(v)}) for v in X]  # noqa: S307 -- an expression of this test
+    assert [how(X).tolist() for how in (made, made.interpret, made.python)] == [expected] * 3
+
+
+@pytest.mark.device
+def test_elementwise_functions_reductions_and_scans_go_by_the_wrapper_too() -> None:
+    @elementwise
+    @swapped
+    def typed(a: f32, b: f32) -> f32:
+        return a - b
+
+    found = (
+        typed(X, np.float32(10)),
+        elementwise(swapped(lambda a, b: a - b))(X, np.float32(10)),
+        reduction(passed_on(lambda a, b: a + b), zero=0.0, map=with_default(plus))(X),
+        reduction(lambda a, b: a + b, zero=0.0, finish=passed_on(lambda v: v * 2.0))(X),
+        scan(passed_on(lambda a, b: a + b))(X),
+        scan(swapped(lambda _, b: b))(X),
+    )
+    assert [np.asarray(one).tolist() for one in found] == [
+        *([9.0, 8.0, 7.0, 6.0], [9.0, 8.0, 7.0, 6.0], 30.0, 20.0),
+        *([1.0, 3.0, 6.0, 10.0], [1.0, 1.0, 1.0, 1.0]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (
+            lambda: reduction(one_more(minus), zero=0.0),
+            "combine of a reduction is 'minus', which cannot be called with two numbers",
+        ),
+        (lambda: scan(function(one_more(minus))), "combine of a scan is 'minus', which cannot be called with two numbers"),
+        (lambda: _kernel("h(v)", h=one_more(minus)).program(), "minus: missing a required argument: 'b'"),
+        (lambda: _kernel("h(v)", h=with_keywords(plus)).program(), "'plus' takes **named, which is a dict"),
+        (
+            lambda: _kernel("h(v, z=1.0)", h=other_signature).program(),
+            "other_signature: got an unexpected keyword argument 'z'",
+        ),
+    ],
+)
+def test_what_a_wrapper_does_not_take_is_refused(made: Callable[[], object], problem: str) -> None:
+    with pytest.raises(KernelTypeError) as refused:
+        made()
+    assert refused.value.problem == problem
+
+
+def scaled(by, inner):
+    def f(v):
+        return inner(v) * by
+
+    return f
+
+
+def logged(f):
+    def w(v):
+        return f(v) + 100.0
+
+    return w
+
+
+def base(v):
+    return v + 1.0
+
+
+@logged
+def square(v):
+    return v * v
+
+
+@logged
+def outer(v):
+    return square(v) + v
+
+
+def twice(f, v):
+    return f(f(v))
+
+
+def twice_base(v):
+    return twice(base, v)
+
+
+def apply(f, *args):
+    return f(*args)
+
+
+def first_of(functions, v):
+    return functions[0](v)
+
+
+class Chain:
+    @classmethod
+    def step(cls, f, v):
+        return f(v)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("both(v)", {"both": scaled(2.0, scaled(3.0, base))}),
+        ("outer(v)", {"outer": outer}),
+        ("twice(twice_base, v)", {"twice": twice, "twice_base": twice_base}),
+        ("apply(apply, apply, base, v)", {"apply": apply, "base": base}),
+        ("first_of((h,), v)", {"first_of": first_of, "h": lambda v: first_of((base,), v)}),
+        ("Chain.step(h, v)", {"Chain": Chain, "h": lambda v: Chain.step(base, v)}),
+    ],
+)
+def test_functions_that_share_their_code_or_are_given_others_may_call_each_other(
+    expression: str, names: dict[str, Any]
+) -> None:
+    made = _kernel(expression, **names)
+    expected = [eval(expression, {**names, "v": float(v)}) for v in X]  # noqa: S307 -- an expression of this test
+    assert [how(X).tolist() for how in (made, made.interpret, made.python)] == [expected] * 3
+
+
+def factorial(n):
+    return 1.0 if n <= 1.0 else n * factorial(n - 1.0)
+
+
+@logged
+def again(v):
+    return again(v)
+
+
+def even(n):
+    return odd(n - 1.0)
+
+
+def odd(n):
+    return even(n - 1.0)
+
+
+def with_itself(f, v):
+    return f(f, v)
+
+
+def growing(v, *functions):
+    return growing(v, base, *functions)
+
+
+class Endless:
+    @classmethod
+    def step(cls, f, v):
+        return f(cls.step, v)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("factorial(v)", "'factorial' calls itself"),
+        ("factorial(5.0)", "'factorial' calls itself"),
+        ("even(v)", "'even' calls itself"),
+        ("again(v)", "'w' calls itself"),
+        ("with_itself(with_itself, v)", "'with_itself' calls itself"),
+        ("Endless.step(Endless.step, v)", "'step' calls itself"),
+        ("growing(v)", "functions call each other 64 deep"),
+    ],
+)
+def test_recursion_is_refused_however_it_comes_about(expression: str, problem: str) -> None:
+    with pytest.raises(KernelSyntaxError) as refused:
+        _kernel(expression, **globals()).program()
+    assert refused.value.problem == problem

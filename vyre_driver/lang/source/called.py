@@ -1,0 +1,28 @@
+"""What a call of a function binds: the parameters of the code that runs, whatever a decorator says of it."""
+
+from __future__ import annotations
+
+import inspect
+import types
+
+
+def call_signature(function: types.FunctionType) -> inspect.Signature:
+    """Return the parameters that a call of a function binds, with their defaults.
+
+    ``inspect.signature`` follows ``__wrapped__`` and ``__signature__`` to a function that is not the one that is called:
+    ``functools.wraps`` sets the first on each wrapper.
+    """
+    bare = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(bare)
+
+
+def accepts(function: types.FunctionType, count: int) -> bool:
+    """Whether a function can be called with so many arguments by position."""
+    try:
+        call_signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _BY_POSITION, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 _EMPTY = inspect.Parameter.empty
 _MOST_PLANS = 256
+_MOST_KERNELS = 64  # forms of broadcasting, and types of results
+_MOST_INFERRED = 256  # combinations of the types of arguments
 
 
 class _Plan(NamedTuple):
@@ -203,6 +205,8 @@ class Elementwise(Function[..., Any]):
         found = self._inferred.get(key)
         if found is None or found[1]() is not None:  # something that the function takes from outside has changed
             known = known_types(self.types, operands, chosen_types(self.types, operands))
+            if len(self._inferred) >= _MOST_INFERRED:
+                self._inferred.clear()
             found = self._inferred[key] = with_results(self.function, self.types, known)
             self._plans.clear()
         return found[0]
@@ -249,6 +253,9 @@ class Elementwise(Function[..., Any]):
             names.update(zip(text.results, described.results, strict=True))
             for (kind, default), one in zip(text.constants, described.constants, strict=True):
                 names.update({kind: one.type, default: one.default})
+            if len(self._kernels) >= _MOST_KERNELS:
+                self._kernels.clear()
+                self._plans.clear()  # which would keep them
             made = self._kernels[key] = kernel.from_source(text.text, names, form.name)
         return made
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
 
 _MAX_CALLS = 4
+_MAX_COMPILED = 256  # steps: modules with their constants
+_MAX_SIZES = 1024  # classes of sizes whose best candidate is remembered
 
 
 class TunedKernel:
@@ -214,6 +216,9 @@ class TunedKernel:
         at, known = self.definition.size_class(size), self._known
         found = known.get(at)
         if found is None:
+            if len(known) >= _MAX_SIZES:
+                self.forget()
+                known = self._known
             found = known[at] = self.target.known(self.driver.tuning, at) or self.definition.untuned(self.candidates, size)
         self._latest = size, found
         return found
@@ -229,6 +234,8 @@ class TunedKernel:
             found = self._compiled.get(key)
             if found is None:  # the module is kept, so that nothing else gets its id
                 made = self.driver.compile(step.module, step.constants, step.config)
+                if len(self._compiled) >= _MAX_COMPILED:
+                    del self._compiled[next(iter(self._compiled))]
                 found = self._compiled[key] = step.module, made
             return found[1]
 

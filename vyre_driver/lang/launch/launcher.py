@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections import OrderedDict
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.fitting import fitted, scalar_of
 from vyre_driver.lang.launch.launch import Launch, stays_on_device
 from vyre_driver.lang.launch.scalars import checked
+from vyre_driver.lang.launch.specializations import MAX_PROGRAMS
 from vyre_driver.lang.types import ScalarType, bool_
 from vyre_driver.telemetry.events import EventKind
 
@@ -67,7 +69,7 @@ class Launcher:
         """Have launched nothing."""
         self.definition = definition
         self._by_driver: dict[weakref.ref[Driver], dict[object, Launch]] = {}
-        self._compiled: dict[weakref.ref[Driver], dict[int, tuple[TranslatedKernel, CompiledKernel]]] = {}
+        self._compiled: dict[weakref.ref[Driver], OrderedDict[int, tuple[TranslatedKernel, CompiledKernel]]] = {}
 
     def call(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> tuple[Launch, Any]:
         """Check a call and run it; returns its launch and its result.
@@ -269,22 +271,39 @@ class Launcher:
             self._by_driver.pop(weakref.ref(driver), None)
 
     def compiled(self, driver: Driver, translated: TranslatedKernel) -> CompiledKernel:
-        """Return a program compiled for a driver; raises as ``Driver.compile``."""
+        """Return a program compiled for a driver; raises as ``Driver.compile``.
+
+        The least recently used of more than ``MAX_PROGRAMS`` is let go of with its launches, and so with its pipelines and
+        buffers; one that is bound, or under way, lives as long as who holds it.
+        """
         with self.definition.programs.lock:
-            kept = self._compiled.setdefault(weakref.ref(driver, self._compiled.pop), {})
-            found = kept.get(id(translated))
-            if found is None:
-                self._check_seen(translated)
-                limits = driver.context.device.physical.limits
-                check_workgroup(self.definition.name, translated.program.workgroup_size, limits)
-                check_shared(translated, limits.max_compute_shared_memory_size)
-                try:
-                    named = NamedProgram(self.definition.name, translated.program)
-                    compiled = driver.compile(named, config=self.definition.config(translated))
-                except LimitExceeded as error:
-                    raise self._over_limit(translated, error) from error
-                found = kept[id(translated)] = translated, compiled
-            return found[1]
+            kept = self._compiled.setdefault(weakref.ref(driver, self._compiled.pop), OrderedDict())
+            key = id(translated)
+            if key not in kept:
+                compiled = self._newly_compiled(driver, translated)
+                while len(kept) >= MAX_PROGRAMS:
+                    _, (_, evicted) = kept.popitem(last=False)
+                    self._forget_launches(driver, evicted)
+                kept[key] = translated, compiled
+            kept.move_to_end(key)
+            return kept[key][1]
+
+    def _newly_compiled(self, driver: Driver, translated: TranslatedKernel) -> CompiledKernel:
+        self._check_seen(translated)
+        limits = driver.context.device.physical.limits
+        check_workgroup(self.definition.name, translated.program.workgroup_size, limits)
+        check_shared(translated, limits.max_compute_shared_memory_size)
+        try:
+            named = NamedProgram(self.definition.name, translated.program)
+            return driver.compile(named, config=self.definition.config(translated))
+        except LimitExceeded as error:
+            raise self._over_limit(translated, error) from error
+
+    def _forget_launches(self, driver: Driver, evicted: CompiledKernel) -> None:
+        """Let go of the launches of a compiled program: they would keep it alive."""
+        launches = self._by_driver.get(weakref.ref(driver), {})
+        for key in [key for key, launch in launches.items() if launch.compiled is evicted]:
+            del launches[key]
 
     def _check_seen(self, translated: TranslatedKernel) -> None:
         """Check that a kernel has an array, or a buffer for what its checks find; raises KernelTypeError."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.lang.frontend.translate import translate
@@ -13,18 +15,29 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.source.parameters import KernelSignature, Specialization
 
-_MOST_KEPT = 8  # of one specialization: with other values captured
+MAX_PROGRAMS = 32
+"""Programs that a kernel keeps, of all constants, types and captured values; the least recently used goes first."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """A program, what it was made for, and when it was last asked for."""
+
+    key: object
+    translated: TranslatedKernel
+    used: int
 
 
 class Specializations:
-    """What a function was translated to, by constants and types. ``lock`` is held while it is translated."""
+    """What a function was translated to, by constants, types and captured values. ``lock`` is held while it is translated."""
 
     def __init__(self, function: types.FunctionType, signature: KernelSignature) -> None:
         """Translate nothing yet."""
         self.lock = threading.RLock()
         self._function = function
         self._signature = signature
-        self._found: dict[object, tuple[TranslatedKernel, ...]] = {}
+        self._entries: tuple[_Entry, ...] = ()  # replaced, never changed: it is searched without the lock
+        self._uses = itertools.count()
 
     def get(self, specialization: Specialization) -> TranslatedKernel:
         """Return the program for constants and types, and for what the function's names stand for now.
@@ -35,15 +48,20 @@ class Specializations:
             As ``translate``.
         """
         key = (repr(specialization.constants), specialization)  # 0.0 equals -0.0
-        found = self._unchanged(key)
-        if found is not None:
-            return found
+        translated = self._unchanged(key)
+        if translated is not None:
+            return translated
         with self.lock:
-            found = self._unchanged(key)
-            if found is None:
-                found = translate(self._function, self._signature, specialization)
-                self._found[key] = (found, *self._found.get(key, ())[: _MOST_KEPT - 1])
-            return found
+            translated = self._unchanged(key)
+            if translated is None:
+                translated = translate(self._function, self._signature, specialization)
+                kept = sorted(self._entries, key=lambda entry: entry.used)[-(MAX_PROGRAMS - 1) :]
+                self._entries = (*kept, _Entry(key, translated, next(self._uses)))
+            return translated
 
     def _unchanged(self, key: object) -> TranslatedKernel | None:
-        return next((one for one in self._found.get(key, ()) if one.captured.changed() is None), None)
+        for entry in self._entries:
+            if entry.key == key and entry.translated.captured.changed() is None:
+                entry.used = next(self._uses)
+                return entry.translated
+        return None

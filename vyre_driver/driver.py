@@ -206,8 +206,8 @@ class Driver(Allocator):
                 return kernel_of_module(self.context, lambda: self.tuning, module, constants, config, space, began)
             program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
             check_no_space(space)
-            title = str(getattr(module, "__name__", ""))
-            return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked, title)
+            name = name_of(module)
+            return kernel_of_program(self.context, self.tuning, program, constants, config, began, self._tune_unasked, name)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began, kernel=name_of(module))
             raise

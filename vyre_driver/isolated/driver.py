@@ -180,6 +180,7 @@ class IsolatedDriver(_Driver):
         began = time.perf_counter_ns()
         try:
             recipe = {"code": code_of(module), "constants": constants, "config": config, "space": space}
+            recipe["name"] = name_of(module)
             return IsolatedKernel(self, recipe)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began, kernel=name_of(module))

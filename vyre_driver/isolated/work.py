@@ -16,6 +16,7 @@ from vyre_driver.isolated.arena import nbytes_of
 from vyre_driver.isolated.places import ARRAY, BUFFER, dtype_of, place_in_buffer
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.profiling.recorder import Recorder
+from vyre_driver.runtime.compiling import NamedProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,7 +156,7 @@ class Work:
         """Compile a kernel; returns what the other side shows of it."""
         code = recipe["code"]
         kernel = self._driver.compile(
-            Program.from_wire(code) if isinstance(code, bytes) else code,
+            NamedProgram(recipe["name"], Program.from_wire(code)) if isinstance(code, bytes) else code,
             recipe["constants"],
             recipe["config"],
             space=recipe["space"],

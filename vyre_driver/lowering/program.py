@@ -18,7 +18,7 @@ from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate_for
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
-from vyre_driver.lowering.source import KernelSource
+from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.capabilities import LOWERED, capabilities_of
 from vyre_driver.target.config import ProgramConfig
@@ -75,11 +75,14 @@ class ProgramSource(NamedTuple):
         """The bytes of both."""
         return end_of(self.push_constants) + self.count_bytes
 
-    def kernel_source(self, limits: DeviceLimits, config: DispatchConfig | None) -> KernelSource:
-        """Return what a driver makes a kernel of; ``config`` is the one that it was prepared with."""
+    def kernel_source(self, limits: DeviceLimits, config: DispatchConfig | None, name: str = "") -> KernelSource:
+        """Return what a driver makes a kernel of; ``config`` is the one that it was prepared with.
+
+        Without a ``name`` it has that of the program, its ``entry_op_id``.
+        """
         named = set(self.names)
         return KernelSource(
-            name="the lowered program",
+            name=name or self.program.entry_op_id or UNNAMED_PROGRAM,
             digest=program_digest(self.program),
             plan=self.plan,
             workgroup=self.rules.workgroup,

@@ -40,14 +40,18 @@ class LaunchRules(Protocol):
         ...
 
 
+UNNAMED_PROGRAM = "the lowered program"
+"""The name of a program that has none of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """A module or a program that a device can run, with its constants.
 
     ``digest`` is that of the code as the caller gave it, ``features`` are those that the key names. ``target`` is what SPIR-V
     is emitted for, None of a finished module. Of ``push_constant_bytes`` the last ``count_bytes`` are those of the counts that
-    the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss. ``title`` is a
-    program's name in profiles, empty where it has none.
+    the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss. ``name`` is what
+    events, metrics, profiles and messages call the kernel; it is no part of the key.
     """
 
     name: str
@@ -66,7 +70,6 @@ class KernelSource:
     config: DispatchConfig | None = None
     target: LoweringTarget | None = None
     count_bytes: int = 0
-    title: str = ""
 
     @property
     def named_push_bytes(self) -> int:

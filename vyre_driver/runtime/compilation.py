@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import PipelineEntry, Verdict
-from vyre_driver.lowering.source import PipelineSource
+from vyre_driver.lowering.source import UNNAMED_PROGRAM, PipelineSource
 from vyre_driver.runtime.kernel_pipelines import CompiledKernel
 from vyre_driver.runtime.pipelines import pipeline_key
 from vyre_driver.runtime.trace import Trace
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 def name_in_profiles(source: KernelSource, key: str) -> str:
     """Return a kernel's name: of a file without its folders, and with the beginning of its key for code without a name."""
-    if source.title:
-        return source.title
     if source.target is not None:
-        return f"program {key[:8]}"
+        return f"program {key[:8]}" if source.name == UNNAMED_PROGRAM else source.name
     return f"{source.name} {key[:8]}" if source.name.startswith("<") else PurePath(source.name).name.removesuffix(".spv")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,20 @@ if TYPE_CHECKING:
     from vyre_driver.target.config import DispatchConfig
 
 KEPT_OF_MODULES = frozenset({"ulp_budget", "subgroup_size"})  # the first of which nobody has to use up
+
+
+class NamedProgram:
+    """A program with the name that events, metrics and profiles show."""
+
+    __slots__ = ("__name__", "_program")
+
+    def __init__(self, name: str, program: Program) -> None:
+        """Take both."""
+        self.__name__, self._program = name, program
+
+    def __vyre_program__(self) -> Program:
+        """Return the program."""
+        return self._program
 
 
 def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
@@ -53,8 +66,8 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
 
 def name_of(code: object) -> str:
     """Return the name of what is to be compiled, which may be anything; empty where it has none."""
-    name = getattr(code, "name", "")
-    return name if isinstance(name, str) else ""
+    names = (getattr(code, attribute, None) for attribute in ("name", "__name__", "entry_op_id"))
+    return next((name for name in names if name and isinstance(name, str)), "")
 
 
 def check_no_space(space: TuningSpace | None) -> None:
@@ -71,17 +84,17 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
     config: DispatchConfig | None,
     began: int,
     tune: Callable[..., object],
-    title: str = "",
+    name: str = "",
 ) -> Kernel:
     """Return the kernel of a program, as ``kernel_of_module``; ``tune`` is called first where calls are tuned on first use.
 
-    ``title`` is its name in profiles.
+    ``name`` is what events and profiles call it; without one, that of the program.
     """
     from vyre_driver.lowering.program import prepare_for  # late: most need no programs
 
     device = context.device
     prepared = prepare_for(device, program, constants, config)
-    declared = replace(prepared.kernel_source(device.physical.limits, config), title=title)
+    declared = prepared.kernel_source(device.physical.limits, config, name)
     tuned = None
     if not tuning.is_idle and (config is None or config.workgroup_override is None):
         if tuning.tunes_on_first_use:
@@ -93,8 +106,7 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
         return Kernel(context, _compiled(context, program, declared, began))
     from vyre_driver.runtime.tuned_program import TunedProgram
 
-    source = prepare_for(device, program, constants, tuned).kernel_source(device.physical.limits, tuned)
-    source = replace(source, title=title)
+    source = prepare_for(device, program, constants, tuned).kernel_source(device.physical.limits, tuned, name)
     as_declared = partial(_compiled, context, program, declared)
     return TunedProgram(context, _compiled(context, program, source, began), declared.workgroup, as_declared)
 

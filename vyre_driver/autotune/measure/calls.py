@@ -23,7 +23,7 @@ from vyre_driver.binding.pushed import end_of
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
-from vyre_driver.runtime.compiling import KEPT_OF_MODULES
+from vyre_driver.runtime.compiling import KEPT_OF_MODULES, name_of
 from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
@@ -174,7 +174,7 @@ def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
     try:
         kernel = _kernel_of_call(driver, code, arrays, named, **call)
     except Exception as error:
-        driver.events.failed(EventKind.TUNE, error, kernel=str(getattr(code, "name", "")))
+        driver.events.failed(EventKind.TUNE, error, kernel=name_of(code))
         raise
     return tune(TunedKernel(driver, kernel), budget=budget, isolate=isolate, replace=replace, on_progress=on_progress)
 

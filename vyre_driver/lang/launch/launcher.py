@@ -25,6 +25,7 @@ from vyre_driver.lang.launch.launch import Launch, stays_on_device
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.launch.specializations import MAX_PROGRAMS
 from vyre_driver.lang.types import ScalarType, bool_
+from vyre_driver.runtime.compiling import NamedProgram
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
-    from vyre_driver.ir.program import Program
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.choices import Choices
@@ -46,20 +46,6 @@ if TYPE_CHECKING:
 
 _ALWAYS_PUSHED = 128  # bytes, on every device of Vulkan
 _MOST_LAUNCHES = 256  # of one kernel on one driver
-
-
-class NamedProgram:
-    """A program with the name that profiles show."""
-
-    __slots__ = ("__name__", "_program")
-
-    def __init__(self, name: str, program: Program) -> None:
-        """Take both."""
-        self.__name__, self._program = name, program
-
-    def __vyre_program__(self) -> Program:
-        """Return the program."""
-        return self._program
 
 
 class Launcher:

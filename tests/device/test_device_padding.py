@@ -46,6 +46,27 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < len.length()) len[i] = t
 """
 
 
+DOUBLED = """
+layout({layout}, binding = 0) buffer X {{ {type} x[]{axes}; }};
+void main() {{ if (gl_GlobalInvocationID.x == 0u) for (int i = 0; i < x.length(); i++) x[i]{place} += x[i]{place}; }}
+"""
+# layout, type, axes of an element in GLSL, its place for numbers alone, its axes in numpy
+PADDED = [
+    ("std140", "float", "", "", ()),
+    ("std140", "int", "", "", ()),
+    ("std140", "uint", "", "", ()),
+    ("std140", "vec2", "", "", (2,)),
+    ("std430", "vec3", "", "", (3,)),
+    ("std430", "ivec3", "", "", (3,)),
+    ("std140", "mat2", "", "", (2, 2)),
+    ("std140", "mat3x2", "", "", (2, 3)),
+    ("std430", "mat3", "", "", (3, 3)),
+    ("std140", "float", "[4]", "[0]", (4,)),
+    ("std430", "vec3", "[2]", "[0]", (2, 3)),
+]
+NUMPY_TYPES = {"int": np.int32, "ivec3": np.int32, "uint": np.uint32}
+
+
 def points(count: int) -> Any:  # noqa: ANN401 -- an array
     return np.arange(3 * count, dtype=np.float32).reshape(count, 3)
 
@@ -139,3 +160,69 @@ def test_the_refusal_of_vectors_says_what_is_taken(compiled: CompileText) -> Non
         "float64, which does not show where the 4 other bytes are. Fix: pass float32 of shape (n, 3), or of shape (n, 4) with "
         "the padding in it."
     )
+
+
+@pytest.mark.parametrize("element", PADDED)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 16])
+def test_values_of_padded_elements_are_read_alike_whatever_their_number(
+    compiled: CompileText, driver: Driver, element: tuple[str, str, str, str, tuple[int, ...]], count: int
+) -> None:
+    layout, glsl, axes, place, shape = element
+    text = DOUBLED.format(layout=layout, type=glsl, axes=axes, place=place)
+    kernel = compiled(text)
+    writer = compiled(text.replace("buffer X", "writeonly buffer X").replace(f"+= x[i]{place}", f"= {glsl}(2)"))
+    fresh = writer(out_shapes={"x": count}, workgroups=(1,))
+    assert fresh.shape == (count, *shape)
+    given = np.arange(1, 1 + fresh.size, dtype=NUMPY_TYPES.get(glsl, np.float32)).reshape(fresh.shape)
+    expected = given.copy()
+    expected[(slice(None), 0) if place else ...] *= 2
+    into = np.zeros_like(given)
+    kernel(given, out=into, workgroups=(1,))
+    assert into.tolist() == kernel(given, workgroups=(1,)).tolist() == expected.tolist()
+    with pytest.raises(InvalidInput, match=r"which does not lie as the shader reads it"):
+        kernel.bind(driver.buffer(given))
+    resident = driver.buffer(kernel.plan.pack("x", given))
+    kernel.bind(resident, workgroups=(1,)).run()
+    assert kernel.plan.unpack("x", resident.read()).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 1), (4, 1), (2, 2), (2, 2, 2)])
+def test_single_numbers_with_padding_are_values_in_other_shapes_too(compiled: CompileText, shape: tuple[int, ...]) -> None:
+    given = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+    text = DOUBLED.format(layout="std140", type="float", axes="", place="")
+    assert compiled(text)(given, workgroups=(1,)).tolist() == (2 * given).tolist()
+
+
+@pytest.mark.parametrize(
+    ("glsl", "shape"), [("vec3", (4,)), ("vec3", (2, 2)), ("vec3", (4, 1)), ("vec2", (4,)), ("vec2", (4, 1)), ("mat3", (3, 4))]
+)
+def test_numbers_of_one_padded_element_without_an_axis_before_are_refused(
+    compiled: CompileText, driver: Driver, glsl: str, shape: tuple[int, ...]
+) -> None:
+    kernel = compiled(DOUBLED.format(layout="std140", type=glsl, axes="", place=""))
+    for call in (
+        lambda: kernel(np.ones(shape, np.float32), workgroups=(1,)),
+        lambda: kernel.bind(driver.buffer(np.ones(shape, np.float32)), workgroups=(1,)),
+    ):
+        with pytest.raises(InvalidInput, match=r"which does not show where the [0-9]+ other bytes are"):
+            call()
+
+
+def test_single_numbers_that_show_their_padding_keep_it(compiled: CompileText, driver: Driver) -> None:
+    kernel, given = compiled(DOUBLED.format(layout="std140", type="float", axes="", place="")), np.ones((3, 4), np.float32)
+    assert kernel(given, workgroups=(1,)).tolist() == [[2, 1, 1, 1]] * 3
+    resident = driver.buffer(given)
+    kernel.bind(resident, workgroups=(1,)).run()
+    assert resident.read().tolist() == [[2, 1, 1, 1]] * 3
+
+
+def test_out_shapes_and_out_refuse_single_numbers_in_a_shape_that_shows_padding(compiled: CompileText) -> None:
+    text = DOUBLED.format(layout="std140", type="float", axes="", place="")
+    kernel = compiled(text.replace("buffer X", "writeonly buffer X").replace("+= x[i]", "= 2.0"))
+    for how in ({"out_shapes": {"x": (3, 4)}}, {"out": np.zeros((3, 4), np.float32)}):
+        with pytest.raises(InvalidInput) as refused:
+            kernel(workgroups=(1,), **how)
+        assert str(refused.value) == (
+            "output 'x' has numbers 16 bytes apart, and an array of shape (3, 4) holds 3 of them with their padding. "
+            "Fix: give the number of values, 12, and reshape the result."
+        )

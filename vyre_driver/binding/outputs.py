@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vyre_driver.binding.arguments import sized_outputs
+from vyre_driver.binding.values import shows_padded_numbers
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -180,7 +181,8 @@ def _share(one: object, other: object) -> bool:
 def count_of(binding: Binding, shape: tuple[int, ...]) -> int:
     """Return the elements of an output of a shape, whose last axis counts the components of those that have several.
 
-    Raises InvalidInput if there is no such axis, or the count is not the one that is fixed.
+    Raises InvalidInput if there is no such axis, if the count is not the one that is fixed, or if another kernel would read an
+    array of that shape as numbers with their padding.
     """
     axes = _element_axes(binding)
     if axes and shape[-len(axes) :] != axes:
@@ -190,6 +192,14 @@ def count_of(binding: Binding, shape: tuple[int, ...]) -> int:
             binding=binding.name,
         )
     count = math.prod(shape[: len(shape) - len(axes)])
+    if shows_padded_numbers(binding, shape):
+        raise InvalidInput(
+            f"{binding.described} has numbers {binding.stride} bytes apart, and an array of shape {shape} holds "
+            f"{math.prod(shape[:-1])} of them with their padding",
+            fix=f"give the number of values, {count}, and reshape the result",
+            binding=binding.name,
+            count=count,
+        )
     if binding.element_count and count != binding.element_count:
         raise InvalidInput(
             f"{binding.described} is to have {count} elements, and the {binding.subject} fixes {binding.element_count}",

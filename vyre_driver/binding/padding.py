@@ -15,20 +15,20 @@ import numpy as np
 
 from vyre_driver.binding.packing import form_of
 from vyre_driver.errors import InvalidInput
-from vyre_driver.spirv.layout import Struct, Vector, packed, scalars_of, shown
+from vyre_driver.spirv.layout import Array, Matrix, Struct, Vector, packed, scalars_of, shown
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding
     from vyre_driver.binding.structure import BufferLayout
-    from vyre_driver.spirv.layout import Padded
+    from vyre_driver.spirv.layout import MemoryType, Padded
 
 
 def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Check that an array that is memory as it is, of the right size, has the padding that the elements of its buffer have.
 
-    It is where it is a row of bytes, where its last axes or its structures take what an element takes, or where it is a row of
-    numbers for a buffer of fixed size: packed, they would be fewer. Without padding it is an array of the type of all numbers.
-    Raises InvalidInput where that cannot be determined.
+    A row of bytes has it, and structures of the size of an element; numbers have it where the axes after the first are those
+    of an element in memory, and in a buffer of fixed size, where packed ones would be fewer. Without padding it is an array of
+    the type of all numbers. Raises InvalidInput where that cannot be determined.
     """
     padded = None if binding.element is None else binding.element.padded
     if (padded is None and binding.holds_plain_numbers) or 0 in shape:
@@ -85,8 +85,36 @@ def _shows_padding(binding: Binding, padded: Padded, shape: tuple[int, ...], dty
         return False
     if is_row and binding.static_byte_len is not None:
         return True
-    last_axes = (math.prod(shape[at:]) * dtype.itemsize for at in range(len(shape) + 1))
-    return not binding.header_bytes and padded.stride in last_axes
+    if binding.header_bytes:
+        return False
+    if binding.static_byte_len is not None:
+        return padded.stride in (math.prod(shape[at:]) * dtype.itemsize for at in range(len(shape) + 1))
+    return shows_elements(padded, shape, dtype.itemsize)
+
+
+def shows_elements(padded: Padded, shape: tuple[int, ...], itemsize: int) -> bool:
+    """Return whether an array has the axes of padded elements in memory, after one axis or more that count the elements.
+
+    An array of shape (n, 4) for a ``vec3[]`` does. A row of 4 numbers does not, as a row of 3 or 5 does not.
+    """
+    if isinstance(padded.type, Struct):  # whose values are never an array of plain numbers
+        return any(math.prod(shape[at:]) * itemsize == padded.stride for at in range(1, len(shape)))
+    element_axes = {(padded.stride,), _axes_in_memory(padded.type, padded.stride)}
+    return any(
+        len(shape) > len(axes) and (*shape[-len(axes) : -1], shape[-1] * itemsize) == axes for axes in element_axes if axes
+    )
+
+
+def _axes_in_memory(found: MemoryType, stride: int) -> tuple[int, ...]:
+    """Return the axes of an element of numbers in memory, the last one in bytes; empty if it has gaps between its parts."""
+    match found:
+        case Matrix(_, columns, rows, inner, row_major):
+            parts, last = rows if row_major else columns, (inner,)
+        case Array(element, int(parts), inner):
+            last = _axes_in_memory(element, inner)
+        case _:
+            return (stride,)
+    return (parts, *last) if last and parts * inner == stride else ()
 
 
 def _fix(binding: Binding, padded: Padded) -> str:

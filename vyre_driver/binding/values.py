@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vyre_driver.binding.packing import Naming, ValueWriter, field_misfit, form_of
+from vyre_driver.binding.padding import shows_elements
 from vyre_driver.binding.structure import ResultForm, misfit_of
 from vyre_driver.errors import InvalidInput
+from vyre_driver.spirv.layout import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,20 +155,29 @@ def _values_in(binding: Binding, layout: BufferLayout, shape: tuple[int, ...], d
     count = math.prod(shape[: len(shape) - len(elements.shape)])
     if shape[len(shape) - len(elements.shape) :] != elements.shape or layout.count not in {None, count}:
         return None
-    if not elements.shape and layout.count is None:  # a row of numbers, padded or not: nobody can tell
-        return None
-    if layout.count is None:
+    if layout.count is None and elements.shape:
         _refuse_both(binding, elements, shape, count)
-    return elements
+    return None if shows_padded_numbers(binding, shape) else elements
+
+
+def shows_padded_numbers(binding: Binding, shape: tuple[int, ...]) -> bool:
+    """Return whether the last axis of an array is a single number with its padding, in a buffer of any length.
+
+    It is in shape (n, 4) for a std140 ``float[]``; an array of any other shape holds values.
+    """
+    padded = None if binding.element is None else binding.element.padded
+    if padded is None or not isinstance(padded.type, Scalar) or binding.static_byte_len is not None:
+        return False
+    return shows_elements(padded, shape, padded.type.byte_len)
 
 
 def _refuse_both(binding: Binding, elements: Elements, shape: tuple[int, ...], count: int) -> None:
-    """Check that no axes before those of an element take what an element takes in memory."""
+    """Check that the axes after the first, with those of an element, do not take what an element takes in memory."""
     size = math.prod(elements.shape) * elements.dtype.itemsize
     if size == elements.stride or count == 0:
         return
     outer = shape[: len(shape) - len(elements.shape)]
-    if any(math.prod(outer[at:]) * size == elements.stride for at in range(len(outer))):
+    if any(math.prod(outer[at:]) * size == elements.stride for at in range(1, len(outer))):
         raise InvalidInput(
             f"{binding.described} holds {elements.type}, {elements.stride} bytes apart, and got an array of shape {shape}: "
             f"{count} of them or {count * size // elements.stride} with their padding",

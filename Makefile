@@ -95,7 +95,7 @@ mesa: setup  ## fetch a newer lavapipe, for tests of cooperative matrices: 63 MB
 wheels:  ## manylinux wheels with kompute in them for every Python found, and their SBOM, in dist (ARGS: scripts/wheels.py --help)
 	$${PYTHON:-python3} scripts/wheels.py $(ARGS)
 
-rooms:  ## as root: install, build and run in fresh Debian roots: wheels, a clone, embedding, refusals (ARGS: scripts/rooms.py --help)
+rooms:  ## as root: install, build, run and test in fresh Debian and Ubuntu roots, for hours (ARGS: scripts/rooms.py --help)
 	$${PYTHON:-python3} scripts/rooms.py $(ARGS)
 
 clean:  ## remove .venv and everything that was built

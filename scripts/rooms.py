@@ -1,10 +1,12 @@
-"""Install and run in rooms of their own: minimal Debian roots in which nothing of the project, and no compiler, ever was.
+"""Install, run and test in rooms of their own: minimal roots in which nothing of the project, and no compiler, ever was.
 
-    make rooms                                                   # every room, every way
+    make rooms                                                   # every room, every way: hours
     make rooms ARGS='--room trixie --way wheel --json rooms.json'
+    make rooms ARGS='--room trixie --way test --way test-terminal'  # the whole of `make test`, without and with a terminal
 
 A room is a fresh copy of a root that debootstrap made once. Nothing is mounted outside of the process that runs in it, so that
-nothing stays mounted however it ends. It has a /dev of its own without GPUs: what runs there, runs on Mesa's software device.
+nothing stays mounted however it ends. It has no GPU: what runs there, runs on Mesa's software device. In `test` no process has
+a terminal; in `test-terminal` standard input, output and error are one.
 
 Exit status: 0 all is well, 1 something failed in a room, 2 a room could not be had, 130 interrupted.
 """
@@ -12,6 +14,7 @@ Exit status: 0 all is well, 1 something failed in a room, 2 a room could not be 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -20,23 +23,22 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from build_kp import CACHE
+from room import MIRRORS, SUITES, Room, RoomUnavailable, StepFailed, furnish, make_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITES = {"bookworm": "Debian 12", "trixie": "Debian 13", "testing": "Debian testing"}
-LIMIT_S = 1500  # of a command
-UNTESTED = "Ubuntu, Fedora, RHEL, Arch, Alpine; any GPU; any machine but " + platform.machine()
-PACKAGES = "python3,python3-venv,libvulkan1,mesa-vulkan-drivers,ca-certificates"
+TEST_LIMIT_S = 4 * 3600  # of `make test`
+UNTESTED = "Fedora, RHEL, Arch, Alpine; any GPU; any machine but " + platform.machine()
 TOOLS = {"debootstrap": "debootstrap", "unshare": "util-linux", "git": "git"}
-# What tells pip and apt how to reach their registries from here.
-NETWORK = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_CERT", "PIP_DEFAULT_TIMEOUT")
-NETWORK += ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-COPIED = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt")
+FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (tests/[^\[\n]+?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 FACTS = """import json, platform, subprocess, sys
 import numpy
 told = subprocess.run([sys.argv[1], "devices", "--json"], capture_output=True, text=True, check=True).stdout
@@ -46,14 +48,6 @@ EMBEDDED = {
     "embed_c": "import embed_c; refused, _ = embed_c.run(1000); assert refused == 100, refused",
     "embed_cython": "import embed_cython; assert len(set(embed_cython.sweep(5, 7, 20))) == 20",
 }
-
-
-class RoomUnavailable(Exception):
-    """A root could not be made."""
-
-
-class StepFailed(Exception):
-    """A command failed in a room; the text is its last lines."""
 
 
 @dataclass
@@ -67,94 +61,7 @@ class Row:
     device: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     failure: str = ""
-
-
-@dataclass(frozen=True)
-class Room:
-    """A root to run commands in, and the file that takes what they print."""
-
-    place: Path
-    log: Path
-
-    def run(self, command: str, status: int = 0, mark: str = "") -> tuple[str, float, float]:
-        """Run a shell command, and return what it printed, its seconds, and those to the first line with ``mark``.
-
-        Raises
-        ------
-        StepFailed
-            If it ends with another status.
-        """
-        env = {name: os.environ[name] for name in NETWORK if name in os.environ}
-        env |= {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
-        env |= {"DEBIAN_FRONTEND": "noninteractive", "PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        isolated = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--root={self.place}", "--mount-proc"]
-        within = [*isolated, "sh", "-ec", f"cd /root; {command}"]
-        start, lines, first = time.monotonic(), [f"== {command}\n"], 0.0
-        with subprocess.Popen(within, env=env, stdout=-1, stderr=subprocess.STDOUT, stdin=-3, text=True) as child:
-            limit = threading.Timer(LIMIT_S, child.kill)  # --kill-child: nothing in the room outlives it
-            limit.start()
-            try:
-                for line in child.stdout or ():
-                    lines.append(line)
-                    if mark and mark in line and not first:
-                        first = time.monotonic() - start
-            except BaseException:
-                child.kill()
-                child.communicate()  # ends when the last process in the room has: else the room could not be removed
-                raise
-            finally:
-                limit.cancel()
-        with self.log.open("a", encoding="utf-8") as log:
-            log.writelines([*lines, f"-- status {child.returncode}, {time.monotonic() - start:.1f} s\n"])
-        if child.returncode == -signal.SIGKILL:
-            raise StepFailed(f"`{command}` took more than {LIMIT_S} s")
-        if child.returncode != status:
-            raise StepFailed(f"`{command}` ended with {child.returncode}: {' | '.join(map(str.strip, lines[-3:]))[:400]}")
-        return "".join(lines[1:]), time.monotonic() - start, first
-
-    def install(self, packages: str) -> None:
-        """Install Debian packages."""
-        self.run(f"apt-get -qq update && apt-get -qq -y install --no-install-recommends {packages}")
-
-
-def make_root(suite: str, mirror: str, cache: Path) -> Path:
-    """Return the root that a suite's rooms are copies of, made where there is none.
-
-    Raises
-    ------
-    RoomUnavailable
-        If debootstrap fails.
-    """
-    root = cache / suite
-    if root.is_dir():
-        return root
-    making, log = cache / f"making-{suite}", cache / f"{suite}.log"
-    shutil.rmtree(making, ignore_errors=True)
-    print(f"rooms: making {root} with debootstrap", flush=True)
-    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, str(making), mirror]
-    isolated = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
-    try:
-        with log.open("w", encoding="utf-8") as file:
-            done = subprocess.run(isolated, stdout=file, stderr=subprocess.STDOUT, check=False)
-        if done.returncode:
-            said = log.read_text("utf-8").splitlines()
-            raise RoomUnavailable(f"debootstrap ended with {done.returncode}: {' | '.join(said[-2:])} (all of it: {log})")
-        return making.rename(root)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
-
-
-def furnish(root: Path, place: Path, log: Path) -> Room:
-    """Return a fresh room: a copy of the root that reaches the network as this machine does."""
-    shutil.rmtree(place, ignore_errors=True)
-    subprocess.run(["cp", "-a", "--reflink=auto", str(root), str(place)], check=True)  # noqa: S607 -- from PATH
-    for name in COPIED:
-        if Path(name).exists():
-            shutil.copyfile(name, place / name[1:])
-    # A mirror may be some weeks behind.
-    (place / "etc/apt/apt.conf.d/90rooms").write_text('Acquire::Check-Valid-Until "false";\nAPT::Sandbox::User "root";\n')
-    log.write_text("", "utf-8")
-    return Room(place, log)
+    failed_tests: list[str] = field(default_factory=list)
 
 
 def install_wheel(room: Room, row: Row, dist: Path) -> None:
@@ -189,16 +96,28 @@ def check_wheel(room: Room, row: Row, dist: Path) -> None:
     row.seconds["demo again"] = room.run("/v/bin/vyre-driver demo", mark="verified")[1]
 
 
+def clone(room: Room) -> None:
+    """Put a clone of the commit into the room, and what README has a reader install."""
+    command = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(room.place / "root/vyre")]
+    subprocess.run(command, check=True)
+    room.install("git make")
+
+
 def check_clone(room: Room, row: Row, dist: Path) -> None:  # noqa: ARG001 -- as the others
-    """Check that a clone builds, runs and passes its tests with what ``make`` itself installs."""
-    clone = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(room.place / "root/vyre")]
-    subprocess.run(clone, check=True)
-    room.install("make")
+    """Check that a clone builds and runs with what ``make`` itself installs."""
+    clone(room)
     _, row.seconds["make demo"], row.seconds["first verified line"] = room.run("make -C vyre demo", mark="verified")
     look(room, row, "/root/vyre/.venv/bin")
-    row.seconds["make quick"] = room.run("make -C vyre quick")[1]
     room.run("make -C vyre clean")
     row.seconds["make demo, kompute kept"] = room.run("make -C vyre demo")[1]
+
+
+def check_tests(room: Room, row: Row, dist: Path, *, terminal: bool = False) -> None:  # noqa: ARG001 -- as the others
+    """Check that a clone passes ``make test``."""
+    clone(room)
+    row.seconds["make setup"] = room.run("make -C vyre setup", terminal=terminal)[1]
+    look(room, row, "/root/vyre/.venv/bin")
+    row.seconds["make test"] = room.run("make -C vyre test", terminal=terminal, limit_s=TEST_LIMIT_S)[1]
 
 
 def check_embedding(room: Room, row: Row, dist: Path) -> None:
@@ -235,7 +154,19 @@ def check_refusals(room: Room, row: Row, dist: Path) -> None:
                 raise StepFailed(f"`{setup}; vyre-driver {verb}` said {said[-300:]!r}, and one line with a fix is wanted")
 
 
-WAYS = {"wheel": check_wheel, "clone": check_clone, "embed": check_embedding, "refusals": check_refusals}
+WAYS: dict[str, Callable[[Room, Row, Path], None]] = {
+    "wheel": check_wheel,
+    "clone": check_clone,
+    "embed": check_embedding,
+    "refusals": check_refusals,
+    "test": check_tests,
+    "test-terminal": partial(check_tests, terminal=True),
+}
+
+
+def failed_tests(output: str) -> list[str]:
+    """Return the names that pytest gives of tests that failed, in its short summary."""
+    return list(dict.fromkeys(FAILED_TEST.findall(output)))
 
 
 def visit(suite: str, way: str, options: argparse.Namespace) -> Row:
@@ -243,12 +174,13 @@ def visit(suite: str, way: str, options: argparse.Namespace) -> Row:
     row = Row(SUITES[suite], way)
     log, place = options.cache / f"{suite}-{way}.log", options.cache / f"room-{suite}-{way}"
     try:
-        root = make_root(suite, options.mirror, options.cache)
+        root = make_root(suite, {"debian": options.mirror, "ubuntu": options.ubuntu_mirror}, options.cache)
         WAYS[way](furnish(root, place, log), row, options.dist)
     except RoomUnavailable as error:
         row.failure = f"no room: {error}"
     except StepFailed as error:
         row.failure = f"{error} (all of it: {log})"
+        row.failed_tests = failed_tests(error.output)
     except subprocess.CalledProcessError as error:
         row.failure = f"`{' '.join(error.cmd)}` ended with {error.returncode}"
     finally:
@@ -266,6 +198,9 @@ def show(rows: list[Row]) -> None:
     widths = [max(len(line[place]) for line in table) for place in range(len(table[0]) - 1)]
     for line in table:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip())
+    for row in rows:
+        for test in row.failed_tests:
+            print(f"failed in {row.room}, {row.way}: {test}")
     print(f"untested, for no room can show it: {UNTESTED}")
 
 
@@ -276,7 +211,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--way", action="append", choices=WAYS, help="may be repeated (default: all)")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", metavar="DIR", help="the wheels (default: dist)")
     parser.add_argument("--cache", type=Path, default=CACHE / "rooms", metavar="DIR", help="roots, rooms and logs")
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian", help="where debootstrap takes packages from")
+    parser.add_argument("--mirror", default=MIRRORS["debian"], help="where debootstrap takes packages from")
+    parser.add_argument("--ubuntu-mirror", default=MIRRORS["ubuntu"], help="the same for Ubuntu")
     parser.add_argument("--fresh", action="store_true", help="make the roots anew")
     parser.add_argument("--keep", action="store_true", help="leave the rooms as they are in the end")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table here too")
@@ -289,19 +225,31 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Go through the ways of each room, print the table, and return the exit status."""
-    options = parse()
-    options.cache = options.cache.resolve()
-    options.cache.mkdir(parents=True, exist_ok=True)
+def visit_all(options: argparse.Namespace) -> list[Row]:
+    """Return what came out of each way in each room, and print where it is."""
     rows = []
     for suite in options.room or SUITES:
         if options.fresh:
             shutil.rmtree(options.cache / suite, ignore_errors=True)
         for way in options.way or WAYS:
-            print(f"rooms: {SUITES[suite]}, {way}: ", end="", flush=True)
+            print(f"rooms: {SUITES[suite]}, {way}: begins (log: {options.cache / f'{suite}-{way}.log'})", flush=True)
             rows.append(visit(suite, way, options))
-            print(rows[-1].failure or "ok", rows[-1].seconds, flush=True)
+            print(f"rooms: {SUITES[suite]}, {way}: {rows[-1].failure or 'ok'} {rows[-1].seconds}", flush=True)
+    return rows
+
+
+def main() -> int:
+    """Go through the ways of each room, print the table, and return the exit status."""
+    options = parse()
+    options.cache = options.cache.resolve()
+    options.cache.mkdir(parents=True, exist_ok=True)
+    with (options.cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"rooms: another run has rooms in {options.cache}. Fix: wait for it, or name another folder with --cache.")
+            return 2
+        rows = visit_all(options)
     show(rows)
     if options.json:
         told = {"untested": UNTESTED, "rows": [asdict(row) for row in rows]}

@@ -103,6 +103,8 @@ def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.expr)
         return index, None  # a program checks flat places itself
     if index.low >= 0 and t.draft.facts.is_below(index, _as(count, index.type)):
         return index, None
+    if array.is_parameter:
+        t.last_places[array.name, axis] = max(index.high, t.last_places.get((array.name, axis), 0))
     held = t.draft.hold(index, "at")
     t.open_axes.setdefault(node, set()).add(axis)
     if t.is_checked:

@@ -51,7 +51,8 @@ class TranslatedKernel:
     """A program that was made of a Python function, and what a call has to know.
 
     ``ranks`` are the axes of each array, ``elements`` the types in them. ``extents`` has for each axis of the grid, x first,
-    what decides how far it goes: (array, axis), or nothing; of a workgroup what its index is used on. ``scalars`` are the
+    what decides how far it goes: (array, axis), or nothing; of a workgroup what its index is used on. ``last_places`` has the
+    largest index that is known of an axis, by (array, axis). ``scalars`` are the
     names of the numbers that each call gives, in the order of the program's buffers; ``places`` says for a path in the program
     where in the source it comes from. ``shared`` tells what the kernel calls memory of its workgroups,
     by buffer; ``checks`` are those that the program makes itself, by the numbers that it tells them by; ``faults`` is
@@ -65,6 +66,7 @@ class TranslatedKernel:
     ranks: dict[str, int]
     elements: dict[str, ScalarType]
     extents: tuple[tuple[tuple[str, int], ...], ...]
+    last_places: dict[tuple[str, int], int]
     scalars: tuple[str, ...]
     places: dict[str, Place]
     captured: Captured
@@ -219,6 +221,7 @@ def _assembled(
         ranks={name: t.ranks.get(name, 1) for name in arrays},
         elements=arrays,
         extents=tuple(tuple(uses[axis]) for axis in sorted(uses)),
+        last_places=t.last_places,
         scalars=scalars,
         places=places,
         captured=t.captured,

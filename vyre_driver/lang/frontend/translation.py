@@ -101,6 +101,7 @@ class Translation:
         self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
         self.same_axes: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
         self.fixed_axes: dict[tuple[str, int], int] = {}  # axes whose length is said, which each call checks
+        self.last_places: dict[tuple[str, int], int] = {}  # of axes that are indexed: the largest index, as far as is known
         self.laid_out: dict[str, list[Array]] = {}  # arrays of several axes, each as often as its elements are used
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
         self.stored = StoredNumbers(self)

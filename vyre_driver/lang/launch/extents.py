@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.launch.arrays import check_extent
+from vyre_driver.lang.types import Access, ArrayType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     Shapes = dict[str, tuple[int, ...]]
     Uses = Sequence[Sequence[tuple[str, int]]]
+
+_MOST_SHOWN = 1024  # an index that may be larger is no constant, nor of a short loop
 
 
 class Reach(NamedTuple):
@@ -75,9 +78,11 @@ class ReachFinder:
         found = found or [((made[array] or (1,))[along], array) for array, along in uses if array in made]
         wanted = ", ".join(("n", "m", "k")[: len(self._uses)])
         if not found:
+            fits = next((array for array, shape in shapes.items() if len(shape) == len(self._names)), None)
+            named = f', or name an array that it goes over: @kernel(over="{fits}")' if fits else ""
             raise InvalidInput(
                 f"nothing says how far {name!r} of {self._kernel} goes: no array that is given has it as an index alone",
-                fix=f"say it: {self._kernel}.{how}({wanted})(...)",
+                fix=f"say it: {self._kernel}.{how}({wanted})(...){named}",
                 index=name,
             )
         length, first = found[0]
@@ -120,8 +125,37 @@ def index_names(signature: KernelSignature) -> tuple[str, ...]:
     return (f"{name}.index",) if axes == 1 else tuple(f"{name}.index[{axis}]" for axis in range(axes))
 
 
-def left_out_shapes(
+def signature_for(signature: KernelSignature, translated: TranslatedKernel, shapes: Shapes) -> str | None:
+    """Return a text for ``signature=`` with which a call like this can make its outputs; None where their shapes are not known.
+
+    An axis that a kernel's index goes along is a letter. Another one is as long as in the array that is given, and of an output
+    that is left out one more than the largest index.
+    """
+    if signature.group is not None:
+        return None
+    letters = dict(zip(range(len(translated.extents)), "nmk"[: len(translated.extents)][::-1], strict=True))
+    along = {use: letters[axis] for axis, uses in enumerate(translated.extents) for use in uses}
+    sides: dict[bool, list[str]] = {False: [], True: []}
+    for parameter in signature.arrays:
+        assert isinstance(parameter.type, ArrayType)  # noqa: S101 -- of arrays alone
+        name, axes = parameter.name, []
+        for axis in range(translated.ranks[name]):
+            last = translated.last_places.get((name, axis), _MOST_SHOWN)
+            if (name, axis) in along:
+                axes.append(along[name, axis])
+            elif name in shapes:
+                axes.append(str(shapes[name][axis]))
+            elif last < _MOST_SHOWN:
+                axes.append(str(last + 1))
+            else:
+                return None
+        sides[parameter.type.access is not Access.IN].append(f"({','.join(axes)})")
+    return f"{','.join(sides[False])}->{','.join(sides[True])}"
+
+
+def left_out_shapes(  # noqa: PLR0913 -- a call, taken apart
     kernel: str,
+    signature: KernelSignature,
     translated: TranslatedKernel,
     shapes: Shapes,
     reach: Reach,
@@ -148,9 +182,10 @@ def left_out_shapes(
             by_axis = {along: length for length, uses in both for array, along in uses if array == name}
             shape = tuple(by_axis.get(axis, -1) for axis in range(rank))
         if -1 in shape:
+            text = None if reach.extent is None or made is not None else signature_for(signature, translated, shapes)
             raise InvalidInput(
                 f"nothing says what shape {name} of {kernel} has, which was left out",
-                fix=f"pass an array for {name}",
+                fix=f"pass an array for {name}" + (f', or say its axes: @kernel(signature="{text}")' if text else ""),
                 parameter=name,
             )
         found[name] = shape

@@ -9,7 +9,7 @@ from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.lang.frontend.translation import source_lines
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.arrays import check_shapes, check_types, types_of
-from vyre_driver.lang.launch.extents import ReachFinder, left_out_shapes, pushed_numbers
+from vyre_driver.lang.launch.extents import ReachFinder, index_names, left_out_shapes, pushed_numbers
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.target.config import ProgramConfig
@@ -137,12 +137,14 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     )
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
+    if over is not None:
+        _check_axes_of_over(definition, over)
     made = None if definition.shapes is None else definition.shapes.left_out(shapes, sizes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups, made or {})
     if limits is not None and reach.within(limits) != reach:
         _check_may_go_round(definition, reach, limits)
         specialization, reach = replace(specialization, strides=True), reach.within(limits)
-    left_out = left_out_shapes(name, translated, shapes, reach, made)
+    left_out = left_out_shapes(name, signature, translated, shapes, reach, made)
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
     if empty or specialization.strides:
@@ -156,6 +158,21 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
 def scalar_of(kind: ScalarType | TypeVar, types: Mapping[str, ScalarType]) -> ScalarType:
     """Return a type, or what a type variable stands for in a call."""
     return kind if isinstance(kind, ScalarType) else types[kind.__name__]
+
+
+def _check_axes_of_over(definition: Definition, over: tuple[int, ...]) -> None:
+    """Check that the array that a kernel goes over has an axis for each of its indices; raises InvalidInput."""
+    count = len(index_names(definition.signature))
+    if len(over) != count:
+        array = definition.over[0]
+        axes = "1 axis" if len(over) == 1 else f"{len(over)} axes"
+        raise InvalidInput(
+            f"{definition.name!r} goes over {array!r}, which has {axes}, and along {count} of its own",
+            fix=f"name an axis of the signature for each index, or leave over={array!r} out and say the extent: .over(...)",
+            parameter=array,
+            axes=len(over),
+            wanted=count,
+        )
 
 
 def _check_may_go_round(definition: Definition, reach: Reach, limits: Sequence[int]) -> None:

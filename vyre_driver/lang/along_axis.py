@@ -21,7 +21,7 @@ from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.source.called import accepts
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, bool_, f32
+from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_, type_of, u8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +70,10 @@ def along_axis(name: str, given: object, axis: object) -> AlongAxis:
     InvalidInput
         If it is no array of a type that kernels know, has no such axis, or is too large.
     """
-    found = read_array(name, Parameter("x", ArrayType(Access.IN, f32)), given)
+    found = read_array(name, Parameter("x", ArrayType(Access.IN, u8)), given)
     if found is None:
         raise InvalidInput(f"x of {name} is None", fix="give an array", parameter="x")
-    element = BY_DTYPE.get(found.dtype)
+    element = type_of(found.dtype)
     if element is None:
         raise InvalidInput(
             f"x of {name} is {found.dtype}, which kernels do not compute with",

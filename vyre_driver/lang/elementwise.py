@@ -107,7 +107,8 @@ class Elementwise(Function[..., Any]):
             As a kernel.
         """
         values, rest = self._in_order(given, named)
-        operands = [operand(self.types.name, name, one) for name, one in zip(self.types.names, values, strict=True)]
+        parameters = zip(self.types.parameters, values, strict=True)
+        operands = [operand(self.types.name, name, value, element) for (name, element), value in parameters]
         condition = None if where is True else operand(self.types.name, "where", where)
         described = self._described(operands)
         outs = outputs_of(described, out)

@@ -12,7 +12,7 @@ from vyre_driver.lang.elementwise_text import Form
 from vyre_driver.lang.function_types import weak_type
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import BY_DTYPE, COMPUTED, Access, ArrayType, Kind, ScalarType, f32, i32
+from vyre_driver.lang.types import COMPUTED, Access, ArrayType, Kind, ScalarType, f32, i32, type_of, u8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,13 +71,16 @@ class Operand(NamedTuple):
     own: ScalarType | None = None
 
 
-def operand(kernel_name: str, name: str, given: object) -> Operand:
-    """Return what is given for a parameter; raises InvalidInput if it is no number and no array."""
+def operand(kernel_name: str, name: str, given: object, element: ScalarType | TypeVar | None = None) -> Operand:
+    """Return what is given for a parameter of this type; raises InvalidInput if it is no number and no array.
+
+    Bytes are the elements of that type, and uint8 where there is none.
+    """
     if isinstance(given, _NUMBERS) or (isinstance(given, np.ndarray) and not given.ndim):
         number = given.item() if isinstance(given, (np.generic, np.ndarray)) else given
-        own = None if isinstance(given, (bool, int, float)) else BY_DTYPE.get(given.dtype)
+        own = None if isinstance(given, (bool, int, float)) else type_of(given.dtype)
         return Operand(name, number, number, own=own if own in COMPUTED else None)
-    found = read_array(kernel_name, Parameter(name, ArrayType(Access.IN, f32)), given)
+    found = read_array(kernel_name, Parameter(name, ArrayType(Access.IN, element or u8)), given)
     if found is None:
         raise InvalidInput(f"{name} of {kernel_name} is None", fix="give an array or a number", parameter=name)
     if isinstance(found, Buffer):
@@ -122,7 +125,7 @@ def chosen_types(described: FunctionTypes, operands: Sequence[Operand]) -> dict[
     """Return the types of the variables that no array says, by the numbers given for them."""
     by_name = dict(zip(described.names, operands, strict=True))
     said = {one for name, one in described.parameters if isinstance(one, TypeVar) and by_name[name].is_array}
-    arrays = [BY_DTYPE.get(one.value.dtype) for one in operands if one.is_array]
+    arrays = [type_of(one.value.dtype) for one in operands if one.is_array]
     beside = arrays[0] if arrays else next((one.own for one in operands if one.own is not None), None)
     if beside is not None and beside not in COMPUTED:
         beside = f32 if beside.kind is Kind.FLOAT else i32  # as its elements are loaded
@@ -149,13 +152,14 @@ def known_types(
         if not isinstance(one, TypeVar) or not operand.is_array:
             continue
         dtype = operand.value.dtype
-        if dtype not in BY_DTYPE:
+        scalar = type_of(dtype)
+        if scalar is None:
             raise InvalidInput(
                 f"{operand.name} of {described.name} is {dtype}, which kernels do not compute with",
                 fix="pass float32, int32 or uint32",
                 parameter=operand.name,
             )
-        found.setdefault(one.__name__, BY_DTYPE[dtype])
+        found.setdefault(one.__name__, scalar)
     return found
 
 

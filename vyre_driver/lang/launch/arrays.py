@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_driver.binding.arguments import as_array
+from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, f32, type_of, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import TypeVar
 
     from numpy.typing import NDArray
@@ -29,17 +30,43 @@ _WORD = np.dtype(np.uint32)
 def read_array(kernel: str, parameter: Parameter, given: object) -> GivenArray:
     """Return what is given for a parameter as an array in the same memory, None for None; a buffer is left as it is.
 
+    What holds nothing but bytes is taken as the parameter's elements, and as uint8 where that has a type variable.
+
     Raises
     ------
     InvalidInput
-        If it is no array, or is to be written and cannot be.
+        If it is no array, its bytes are no whole elements, or it is to be written and cannot be.
     """
     if given is None or isinstance(given, Buffer):
         return given
-    found = as_array(given, f"{parameter.name} of {kernel}")
+    if isinstance(given, Mapping):
+        raise InvalidInput(
+            f"{parameter.name} of {kernel} is a mapping", fix="pass an array of numbers", parameter=parameter.name
+        )
+    octets = None if isinstance(given, (np.ndarray, list, tuple)) else raw_bytes(given)
+    found = as_array(given, f"{parameter.name} of {kernel}") if octets is None else _elements(kernel, parameter, octets)
     if _of_array(parameter).access.writes:
         _check_writable(kernel, parameter, given, found)
     return found
+
+
+def _elements(kernel: str, parameter: Parameter, octets: NDArray[np.uint8]) -> NDArray[Any]:
+    """Return bytes as the elements of a parameter; of bool each byte is one, as in an array of numpy."""
+    element = _of_array(parameter).element
+    if not isinstance(element, ScalarType):
+        return octets
+    size = element.dtype.itemsize
+    if octets.size % size:
+        raise InvalidInput(
+            f"{parameter.name} of {kernel} has {octets.size} bytes, and an element of {element} takes {size}",
+            fix="pass whole elements",
+            parameter=parameter.name,
+            bytes=octets.size,
+            element_bytes=size,
+        )
+    if element is bool_ and not _of_array(parameter).access.writes:
+        return octets != 0  # other bytes than 0 and 1 are no bools
+    return octets.view(element.dtype)
 
 
 def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDArray[Any]) -> None:
@@ -54,7 +81,7 @@ def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDA
     if not found.flags.writeable:
         raise InvalidInput(
             f"{name} of {kernel} is read-only, and cannot be written in place",
-            fix=f"pass {name}.copy()",
+            fix=f"pass {name}.copy()" if isinstance(given, np.ndarray) else f"pass bytearray({name}), or a numpy array",
             parameter=name,
         )
     if not found.flags.c_contiguous:
@@ -120,7 +147,7 @@ def types_of(
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
-                fix=f"convert: numpy.asarray({one.name}, {_numpys(_first(variable))})",
+                fix=_host_conversion(one.name, given, _first(variable)),
                 parameter=one.name,
             )
         known, other = found.setdefault(variable.__name__, (scalar, one.name))
@@ -176,7 +203,28 @@ def _conversion(one: Parameter, given: NDArray[Any] | Buffer, element: ScalarTyp
         return f"make a buffer of {element.dtype}"
     if _of_array(one).access.writes:
         return f"pass an array of {_numpys(element)}, which is written in place"
-    return f"convert: numpy.asarray({one.name}, {_numpys(element)})"
+    return _host_conversion(one.name, given, element)
+
+
+def _host_conversion(name: str, given: NDArray[Any] | Buffer, element: ScalarType) -> str:
+    """Return how an array that is read becomes one of another type, so that it works where it is done."""
+    target = _numpys(element)
+    if given.dtype.kind == "c":
+        pairs = {"numpy.float32": "numpy.complex64", "numpy.float64": "numpy.complex128"}.get(target)
+        view = f"numpy.ascontiguousarray({name}, {pairs}).view({target}), where the parts alternate, or " if pairs else ""
+        return f"pass {view}one part: numpy.asarray(numpy.real({name}), {target})"
+    if given.dtype.names:
+        fields = [field for field in given.dtype.names if given.dtype[field].kind in "biuf"]
+        return f"pass one field: numpy.asarray({name}[{fields[0]!r}], {target})" if fields else "pass an array of numbers"
+    if given.dtype.kind not in "biuf" and isinstance(given, np.ndarray):
+        try:
+            with np.errstate(all="ignore"):
+                is_array = np.asarray(given, element.dtype).dtype.kind in "biufV" and given.ndim > 0
+        except (TypeError, ValueError, OverflowError):
+            is_array = False
+        if not is_array:
+            return f"pass an array of numbers, of {target}"
+    return f"convert: numpy.asarray({name}, {target})"
 
 
 def _numpys(element: ScalarType) -> str:

@@ -292,35 +292,53 @@ def test_a_setting_sends_calls_there(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 _DEBUGGED = """
 import numpy as np
-from vyre_driver.lang import Index, In, Out, f32, kernel
+from vyre_driver.lang import Group, Index, In, Out, f32, kernel
+
+def halved(value):
+    half = value / 2
+    {in_helper}
+    return half
 
 @kernel
 def halves(i: Index, x: In[f32], y: Out[f32]):
-    half = x[i] / 2
-    if i == 1:
-        breakpoint()
+    half = halved(x[i])
+    {in_kernel}
     y[i] = half
 
-print(halves.python(np.array([1, 3], np.float32)))
+@kernel
+def of_groups(g: Group[1], x: In[f32], y: Out[f32]):
+    half = x[g.id] / 2
+    g.barrier()
+    {in_group}
+    y[g.id] = half
+
+x = np.array([3], np.float32)
+print({call})
 """
 
 
-def test_pdb_stops_at_the_line_of_the_kernel(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "name", "call"),
+    [
+        ("in_kernel", "halves", "halves.python(x)"),
+        ("in_helper", "halved", "halves.python(x)"),
+        ("in_group", "of_groups", "of_groups.groups(1).python(x, np.zeros(1, np.float32))"),
+    ],
+)
+def test_pdb_stops_first_at_the_line_of_the_kernel(tmp_path: Path, where: str, name: str, call: str) -> None:
     script = tmp_path / "debugged.py"
-    script.write_text(_DEBUGGED)
+    places = dict.fromkeys(("in_kernel", "in_helper", "in_group"), "pass") | {where: "breakpoint()", "call": call}
+    script.write_text(_DEBUGGED.format(**places))
     found = subprocess.run(
-        [sys.executable, script],
-        input="where\np float(half)\nnext\np float(y[0])\ncontinue\n",
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, script], input="p float(half)\ncontinue\n", capture_output=True, text=True, check=False
     )
     assert found.returncode == 0, found.stderr
-    assert re.search(rf"> {re.escape(str(script))}\((9|10)\)halves\(\)", found.stdout)
-    assert "-> y[i] = half" in found.stdout
-    assert "1.5" in found.stdout
-    assert "(Pdb) 0.5" in found.stdout
-    assert found.stdout.endswith("[0.5 1.5]\n")
+    stops = re.findall(r"^(?:\(Pdb\) )?> (.+)\((\d+)\)(\w+)\(\)", found.stdout, re.MULTILINE)
+    line = 1 + next(at for at, text in enumerate(script.read_text().splitlines()) if text.strip() == "breakpoint()")
+    assert [(file, function) for file, _, function in stops] == [(str(script), name)]
+    assert int(stops[0][1]) in {line, line + 1}  # the call itself from Python 3.13 on
+    assert "(Pdb) 1.5\n" in found.stdout
+    assert found.stdout.endswith("[1.5]\n")
 
 
 @kernel

@@ -28,7 +28,7 @@ from vyre_driver.lang.interpret.rewriting import rewritten
 from vyre_driver.lang.types import ArrayType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vyre_driver.lang.frontend.typings import Path, Spot, Typings
     from vyre_driver.lang.source.parameters import KernelSignature, Specialization
@@ -133,7 +133,7 @@ class _Calls:
         found = self._made.get((function, path, groups))
         if found is None:
             given = {
-                "_vyre_call": functools.partial(self._called, path),
+                "_vyre_call": functools.partial(self._resolved, path),
                 "_vyre_attribute": functools.partial(self._attribute, path),
             }
             found = rewritten(function, source_of(function), self._typings.within(path), groups, given)
@@ -148,8 +148,8 @@ class _Calls:
                 return self.made(getter, (*path, spot), frozenset())(owner)
         return getattr(owner, name)
 
-    def _called(self, path: Path, spot: Spot, function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
-        """Call a function from a place."""
+    def _resolved(self, path: Path, spot: Spot, function: Any) -> Callable[..., Any]:  # noqa: ANN401 -- as Python
+        """Return what a function is called by at a place."""
         if isinstance(function, TypeVar):
             function = self._types[function.__name__]
         try:
@@ -157,14 +157,18 @@ class _Calls:
         except TypeError:  # nothing without a hash is in it
             known = None
         if known is not None:
-            return known(*given)
+            return known
         function = as_written(function)
         if isinstance(function, Function):
             function = function.function
         if isinstance(function, types.MethodType) and not isinstance(function.__self__, Workgroup):
-            function, given = function.__func__, (function.__self__, *given)
+            return functools.partial(self._called, path, spot, function.__func__, function.__self__)
         if not isinstance(function, types.FunctionType):
-            return function(*given, **named)
+            return function  # type: ignore[no-any-return] # translated before: it can be called
+        return functools.partial(self._called, path, spot, function)
+
+    def _called(self, path: Path, spot: Spot, function: types.FunctionType, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
+        """Call a function of Python from a place."""
         code = function.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         groups = [

@@ -55,8 +55,9 @@ def rewritten(
     """Return a function that does what ``function`` does in a kernel.
 
     ``known`` are the types of what it joins, ``groups`` its parameters that are workgroups: with any it is a generator, which
-    yields at barriers. ``given`` has ``_vyre_call``, which calls a function from a place, and ``_vyre_attribute``, which
-    returns an attribute of something.
+    yields at barriers. ``given`` has ``_vyre_call``, which returns what a function is called by from a place, and
+    ``_vyre_attribute``, which returns an attribute of something. The rewritten function makes the call itself, so that
+    breakpoint() stops in what it calls.
     """
     rewriter = _Rewriter(known, groups, dict(given))
     body: list[ast.stmt] = []
@@ -273,7 +274,8 @@ class _Rewriter(ast.NodeTransformer):
         self, spot: Spot, function: ast.expr, given: list[ast.expr], named: list[ast.keyword], node: ast.AST
     ) -> ast.expr:
         callee = ast.copy_location(ast.Name("_vyre_call", ast.Load()), node)
-        made = ast.copy_location(ast.Call(callee, [self._place(spot, node), function, *given], named), node)
+        found = ast.copy_location(ast.Call(callee, [self._place(spot, node), function], []), node)
+        made = ast.copy_location(ast.Call(found, given, named), node)
         arguments = [*given, *(one.value for one in named)]
         if any(isinstance(one, ast.Name) and one.id in self._groups for one in arguments):
             return ast.copy_location(ast.YieldFrom(made), node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gzip
 import json
 import os
@@ -16,10 +17,13 @@ from kernels import STEP, glsl
 from traces import faults, on_device, on_host, thread_names
 
 from vyre_driver import Driver, DriverPool
+from vyre_driver import driver as driver_module
 from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput
+from vyre_driver.profiling import bandwidth
 from vyre_driver.profiling.trace_events import joined, read_document
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import Kernel
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.vulkan.devices import PhysicalDevice
 
 pytestmark = pytest.mark.device
 X = np.arange(64, dtype=np.uint32)
@@ -368,3 +373,21 @@ def test_a_process_that_is_told_to_writes_its_trace_at_its_end(run_python: RunCh
     assert (done.status, done.stderr, faults(read_document(written))) == (0, "", [])
     refused = run_python("-c", code, env={"VYRE_TRACE": str(tmp_path / "none" / "trace.json")})
     assert "InvalidSetting" in refused.stderr
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 65_536])
+def test_a_report_takes_no_buffer_larger_than_the_device_allows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: int
+) -> None:
+    def select(*arguments: object, **options: bool) -> PhysicalDevice:
+        found = select_device(*arguments, **options)  # type: ignore[arg-type]
+        return dataclasses.replace(found, limits=dataclasses.replace(found.limits, max_storage_buffer_range=limit))
+
+    monkeypatch.setattr(driver_module, "select_device", select)
+    monkeypatch.setattr(bandwidth, "_known", {})
+    with Driver() as driver:
+        with driver.profile() as profile:
+            step(driver)(X, push_constants=PUSH)
+        assert "step" in profile.summary()
+        profile.save_html(tmp_path / "report.html")
+        assert bandwidth.measure_bandwidth(driver) > 0

@@ -31,7 +31,7 @@ def known_bandwidth(driver: Driver) -> float | None:
 def measure_bandwidth(driver: Driver) -> float:
     """Return the bytes a second that copies on the device read and write together, by the device's clock, the best of eight.
 
-    It takes two buffers of up to 256 MiB, a 32nd of the device's memory at most.
+    It takes two buffers of up to 256 MiB, as large as the device allows, a 32nd of its memory at most.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def measure_bandwidth(driver: Driver) -> float:
             fix="give bandwidth= in bytes a second",
             feature="timestamps",
         )
-    byte_len = min(_MOST_BYTES, driver.device.device_local_bytes // 32) & ~0xFF
+    limit = driver.device.limits.max_storage_buffer_range
+    byte_len = max(min(_MOST_BYTES, driver.device.device_local_bytes // 32, limit) & ~0xFF, 256)
     source, target = (driver.zeros(byte_len, "u1") for _ in range(2))
     family = driver.device.compute_family
     kept = _layer.keep_intervals(layer, _MOST_BYTES)

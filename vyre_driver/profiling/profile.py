@@ -116,7 +116,7 @@ class Profile:
         ----------
         bandwidth
             Bytes a second that the device's memory moves, which the kernels' are compared with. None measures it, once for
-            each device, by copies of up to 256 MiB where the driver is open; 0 leaves it out.
+            each device, by copies of up to 256 MiB, as large as a buffer may be, where the driver is open; 0 leaves it out.
 
         Raises
         ------

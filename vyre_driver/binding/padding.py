@@ -109,12 +109,13 @@ def _axes_in_memory(found: MemoryType, stride: int) -> tuple[int, ...]:
     """Return the axes of an element of numbers in memory, the last one in bytes; empty if it has gaps between its parts."""
     match found:
         case Matrix(_, columns, rows, inner, row_major):
-            parts, last = rows if row_major else columns, (inner,)
-        case Array(element, int(parts), inner):
+            axes: tuple[int, ...] = (rows if row_major else columns, inner)
+        case Array(element, int(count), inner):
             last = _axes_in_memory(element, inner)
+            axes = (count, *last) if last else ()
         case _:
             return (stride,)
-    return (parts, *last) if last and parts * inner == stride else ()
+    return axes if axes and axes[0] * inner == stride else ()
 
 
 def _fix(binding: Binding, padded: Padded) -> str:

@@ -24,7 +24,7 @@ WORD = st.one_of(
     SMALL, SMALL, st.integers(0, 2**32 - 1), st.sampled_from([0x6161_6161, 0x0061_6161, 0xFF, 0x3F_FFFF, 0x40_0000])
 )
 FIELDS = ("capabilities", "extensions", "entry_points", "modes", "variables", "memory_model", "names", "member_names")
-FIELDS += ("decorations", "member_decorations", "types", "constants")
+FIELDS += ("decorations", "member_decorations", "types", "constants", "languages")
 
 
 def streams(opcodes: list[int]) -> st.SearchStrategy[bytes]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 # Opcode -> operands at least, of what is read (SPIR-V 1.6, 3.42).
 LEAST = {
     **dict.fromkeys((10, 17, 19, 20, 26, 30, 74, 5341), 1),
-    **dict.fromkeys((5, 14, 16, 22, 27, 29, 41, 42, 44, 48, 49, 51, 71, 331), 2),
+    **dict.fromkeys((3, 5, 14, 16, 22, 27, 29, 41, 42, 44, 48, 49, 51, 71, 331), 2),
     **dict.fromkeys((6, 15, 21, 23, 24, 28, 32, 43, 50, 52, 59, 72), 3),
     25: 8,
 }
@@ -19,6 +19,7 @@ TYPES = {*range(19, 31), 32, 5341}
 CONSTANTS = {*range(41, 45), *range(48, 53)}
 DECORATIONS = {1, 2, 3, 4, 6, 7, 11, 19, 24, 25, 33, 34, 35}
 TEXT_AT = {5: 1, 6: 2, 10: 0, 15: 2}
+LISTS = ("capabilities", "extensions", "entry_points", "modes", "languages")
 LITERALS_ONLY = {8, 79, 81, 82, *range(246, 252), 317}
 MOST_IDS = 0x400000
 
@@ -40,7 +41,7 @@ def text_of(operands: tuple[int, ...]) -> str | None:
 def read(module: bytes, stop: int) -> tuple[tuple[int, int, int, int], dict[str, Any]]:
     """What ``Tables().read`` answers, and what the tables hold then."""
     words = array.array("I", module)
-    found: dict[str, Any] = {name: [] for name in ("capabilities", "extensions", "entry_points", "modes", "variables")}
+    found: dict[str, Any] = {name: [] for name in (*LISTS, "variables")}
     found |= {name: {} for name in ("names", "member_names", "decorations", "member_decorations", "types", "constants")}
     found["memory_model"] = (0, 0)
     for at, op, operands in instructions(words, 5, stop):
@@ -82,6 +83,8 @@ def record_whole(found: dict[str, Any], op: int, operands: tuple[int, ...], text
         found["entry_points"].append((operands[0], operands[1], text))
     elif op in {16, 331}:
         found["modes"].append((operands[0], operands[1], operands[2:]))
+    elif op == 3:
+        found["languages"].append(operands[0])
     elif op == 17:
         found["capabilities"].append(operands[0])
     elif op == 59:

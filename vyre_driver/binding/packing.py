@@ -1,8 +1,8 @@
 """Pack values that are given by name: each goes to the place in memory that the reflected layout gives it.
 
 A structure is a mapping of its members, or a structured value of numpy; a vector is a sequence or array of its components, an
-array one of its elements. A matrix has the shape (rows, columns), so that the shader's ``m * v`` is numpy's ``m @ v``, however
-the shader lays it out.
+array one of its elements. A matrix has the shape (rows, columns), so that the shader's ``m * v`` (in HLSL and Slang
+``mul(m, v)``) is numpy's ``m @ v``, however the shader lays it out.
 
 Source: SPIR-V 1.6, 2.16.2 (Offset, ArrayStride, MatrixStride, RowMajor); Vulkan 1.3, "Push Constant Interface".
 """

@@ -10,6 +10,7 @@ class Tables:
     entry_points: list[tuple[int, int, str]]
     modes: list[tuple[int, int, tuple[int, ...]]]
     variables: list[tuple[int, int, int]]
+    languages: list[int]
     memory_model: tuple[int, int]
     names: dict[int, str]
     member_names: dict[tuple[int, int], str]

@@ -89,7 +89,7 @@ cpdef uint32_t least_operands(uint32_t opcode) noexcept nogil:
     """Tell how many operands an instruction that is read has at least (SPIR-V 1.6, 3.42)."""
     if opcode in (10, 17, 30, 74):  # OpExtension, OpCapability, OpTypeStruct, OpGroupDecorate
         return 1
-    if opcode in (5, 14, 16, 22, 27, 29, 41, 42, 44, 48, 49, 51, 71, 331):
+    if opcode in (3, 5, 14, 16, 22, 27, 29, 41, 42, 44, 48, 49, 51, 71, 331):
         return 2
     if opcode in (6, 15, 21, 23, 24, 28, 32, 43, 50, 52, 59, 72):
         return 3
@@ -147,16 +147,17 @@ cdef class Tables:
     ``names`` by id, ``member_names`` by id and member; ``decorations`` and ``member_decorations`` the same, each a dict from
     decoration to operands; ``types`` hold (opcode, operands), ``constants`` (opcode, type's id, operands) by result id;
     ``variables`` are (id, pointer type's id, storage class), ``entry_points`` (model, function's id, name), ``modes`` (target,
-    mode, operands).
+    mode, operands), ``languages`` the source languages that OpSource names.
     """
 
-    cdef readonly list capabilities, extensions, entry_points, modes, variables
+    cdef readonly list capabilities, extensions, entry_points, modes, variables, languages
     cdef readonly tuple memory_model
     cdef readonly dict names, member_names, decorations, member_decorations, types, constants
     cdef uint32_t bound
 
     def __cinit__(self):
         self.capabilities, self.extensions, self.entry_points, self.modes, self.variables = [], [], [], [], []
+        self.languages = []
         self.memory_model = (0, 0)
         self.names, self.member_names, self.types, self.constants = {}, {}, {}, {}
         self.decorations, self.member_decorations = {}, {}
@@ -235,6 +236,8 @@ cdef class Tables:
     cdef int record_other(self, uint32_t opcode, const uint32_t* given, uint32_t count) except -1:
         if opcode == 17:
             self.capabilities.append(given[0])
+        elif opcode == 3:
+            self.languages.append(given[0])
         elif opcode == 14:
             self.memory_model = (given[0], given[1])
         elif opcode == 16 or opcode == 331:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv import _scan, _shape
-from vyre_driver.spirv.opcodes import MODE_LOCAL_SIZE_ID, Op
+from vyre_driver.spirv.opcodes import GENERATORS_BY_ROWS, LANGUAGE_UNKNOWN, LANGUAGES_BY_ROWS, MODE_LOCAL_SIZE_ID, Op
 
 HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
@@ -81,6 +81,19 @@ class Declarations(_scan.Tables):
         """Return a constant or specialization constant."""
         found = self.constants.get(constant_id)
         return None if found is None else Constant(*found)
+
+    @property
+    def source_language(self) -> int | None:
+        """The language of the source by its number in SPIR-V, of HLSL and Slang before others; None where none is named."""
+        named = [language for language in self.languages if language != LANGUAGE_UNKNOWN]
+        by_rows = [language for language in named if language in LANGUAGES_BY_ROWS]
+        return next(iter(by_rows + named), None)
+
+    @property
+    def stores_rows_as_columns(self) -> bool:
+        """Whether matrices of the source are transposed in the module: as its language has them, else as its compiler has."""
+        language = self.source_language
+        return self.generator >> 16 in GENERATORS_BY_ROWS if language is None else language in LANGUAGES_BY_ROWS
 
     def parts_of_vectors(self) -> frozenset[int]:
         """Return the ids of the constants that composite specialization constants, or a LocalSizeId, are made of."""

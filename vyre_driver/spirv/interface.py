@@ -180,7 +180,9 @@ class ModuleInterface:
     ``generator`` is the header's third word: the tool's registered number above its version. ``memory_model`` is the addressing
     and the memory model by the specification's names. ``names`` is how many ids have a debug name,
     ``has_buffer_blocks`` whether storage buffers are spelled as before SPIR-V 1.3, ``first_function`` the word at which the
-    declarations end. ``matrices`` are the cooperative matrices of the functions that have any.
+    declarations end. ``matrices`` are the cooperative matrices of the functions that have any. ``source_language`` is the
+    number that OpSource has, None without one; ``stores_rows_as_columns`` says that it or the generator is of HLSL or Slang, so
+    that rows and columns of the matrices in blocks are the source's, and SPIR-V's the other way round.
     """
 
     version: tuple[int, int]
@@ -197,3 +199,5 @@ class ModuleInterface:
     has_buffer_blocks: bool
     first_function: int
     matrices: tuple[FunctionMatrices, ...] = ()
+    source_language: int | None = None
+    stores_rows_as_columns: bool = False

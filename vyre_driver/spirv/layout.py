@@ -147,7 +147,10 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """``columns`` vectors of ``rows`` scalars; ``stride`` is bytes from one column to the next, or row if ``row_major``."""
+    """``columns`` vectors of ``rows`` scalars; ``stride`` is bytes from one column to the next, or row if ``row_major``.
+
+    Rows and columns are those of the source: HLSL's ``float2x3`` has 2 rows, and SPIR-V calls them columns.
+    """
 
     scalar: Scalar
     columns: int
@@ -311,6 +314,16 @@ def scalars_of(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
             parts = [scalars_of(member.type) for member in members]
             return sum(size for size, _ in parts), frozenset().union(*(kinds for _, kinds in parts))
     return found.byte_len, frozenset()
+
+
+def has_matrix(found: MemoryType) -> bool:
+    """Return whether a type is a matrix or has one in it."""
+    match found:
+        case Array(element):
+            return has_matrix(element)
+        case Struct(_, members):
+            return any(has_matrix(member.type) for member in members)
+    return isinstance(found, Matrix)
 
 
 def _padded(found: MemoryType, stride: int) -> Padded | None:

@@ -12,6 +12,7 @@ from enum import IntEnum
 class Op(IntEnum):
     """Opcodes of declarations; names as in the specification without their ``Op``."""
 
+    Source = 3
     Name = 5
     MemberName = 6
     String = 7
@@ -102,6 +103,12 @@ class BuiltIn(IntEnum):
 
 ENTRY_POINT = "main"
 """The name that kompute runs."""
+
+# Languages whose compilers store row i of a matrix as column i of SPIR-V's: HLSL and Slang, as OpSource names them, and the
+# generators that are compilers of those two alone: DXC ("spiregg") and Slang's.
+LANGUAGES_BY_ROWS = frozenset({5, 11})
+GENERATORS_BY_ROWS = frozenset({14, 40})
+LANGUAGE_UNKNOWN = 0
 
 GL_COMPUTE = 5
 BUILT_IN_WORKGROUP_SIZE = 25

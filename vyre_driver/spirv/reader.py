@@ -85,6 +85,8 @@ def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
         has_buffer_blocks=any(Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
         first_function=declarations.first_function,
         matrices=reader.matrices(host_order),
+        source_language=declarations.source_language,
+        stores_rows_as_columns=declarations.stores_rows_as_columns,
     )
     check_shape(host_order, source)
     return host_order, found

@@ -213,8 +213,8 @@ class _ReflectionBuilder:
                 self._check_placed(path, offset, found)
                 if isinstance(found, Matrix):
                     self._check_placed(path, found.stride, found)
-                    row = found.scalar.byte_len * found.columns if found.row_major else 0  # columns are apart already
-                    self._check_apart(path, "rows", row, found.stride)
+                    parts, count = ("rows", found.columns) if found.row_major else ("columns", found.rows)
+                    self._check_apart(path, parts, found.scalar.byte_len * count, found.stride)
 
     def _check_placed(self, path: str, place: int, found: MemoryType) -> None:
         scalar = found if isinstance(found, Scalar) else getattr(found, "scalar", None)

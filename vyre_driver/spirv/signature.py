@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.interface import ResourceKind, access_text
-from vyre_driver.spirv.layout import shown
+from vyre_driver.spirv.layout import has_matrix, shown
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
     ENTRY_POINT,
@@ -154,6 +154,7 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
         yield f"  push constants {shown(block.name)}: {block.block.byte_len} bytes"
         for member in block.block.members:
             yield f"    {shown(member.name)}: {member.type} at byte {member.offset}"
+    yield from _matrix_lines(interface)
     for constant in interface.spec_constants:
         yield f"  constant {constant.spec_id} {shown(constant.name)}: {constant.scalar} = {default_text(constant)}"
     for variable in interface.shared:
@@ -168,6 +169,19 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     if subgroup_uses(interface):
         yield f"  subgroups: {', '.join(subgroup_uses(interface))}"
     yield f"  limits: {', '.join(f'{limit} {least}' for limit, least in required_limits(interface).items())}"
+
+
+def _matrix_lines(interface: ModuleInterface) -> Iterator[str]:
+    """Give a line on the rows and columns of matrices, where they are not GLSL's, or nothing says whose they are."""
+    resources = [resource.block for resource in interface.resources if resource.block is not None]
+    if not any(map(has_matrix, [*resources, *(one.block for one in interface.push_constants)])):
+        return
+    is_named = interface.source_language is not None
+    if interface.stores_rows_as_columns:
+        why = "" if is_named else " (no source language is named, and the compiler is of one of them)"
+        yield f"  matrices: as in HLSL and Slang{why}, mul(m, v) is m @ v; mat3x2 is float2x3, of shape (2, 3)"
+    elif not is_named:
+        yield "  matrices: as in GLSL (no source language is named), m * v is m @ v"
 
 
 def _axis(axis: LocalSize) -> str:

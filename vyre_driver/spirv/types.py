@@ -137,7 +137,11 @@ class TypeTable:
         column, _ = self._layout(operands[0], 0, depth + 1, row_major=False)
         if not isinstance(column, Vector):
             raise invalid(self._source, f"matrix type %{type_id} has columns that are not vectors")
-        return Matrix(column.scalar, columns, column.components, max(stride, 0 if row_major else column.byte_len), row_major)
+        rows = column.components
+        stride = max(stride, 0 if row_major else column.byte_len)
+        if self._in.stores_rows_as_columns:
+            columns, rows, row_major = rows, columns, not row_major
+        return Matrix(column.scalar, columns, rows, stride, row_major)
 
     def _struct(self, type_id: int, operands: Sequence[int], depth: int) -> tuple[Struct, int]:
         members = []

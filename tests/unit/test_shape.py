@@ -193,6 +193,27 @@ PROBLEMS: Mapping[str, tuple[bytes, int, int, str]] = FAULTS | {
 VALIDATOR_IS_SILENT = {"a parameter too few"}
 
 
+SHADER_INFO, OPENCL_INFO, OTHER_INFO = "NonSemantic.Shader.DebugInfo.100", "OpenCL.DebugInfo.100", "NonSemantic.Other"
+PLACES = ("between blocks", "behind the last block")
+DEBUG_NO_SCOPE, DEBUG_NO_LINE, DEBUG_SOURCE = 24, 104, 35
+
+
+def with_debug_info(place: str, set_name: str, number: int, *operands: int) -> bytes:
+    """A module with an instruction of debug information at a place outside blocks; 40 is its set, 41 a DebugInfoNone."""
+    extension = op(10, *text("SPV_KHR_non_semantic_info")) if set_name.startswith("NonSemantic") else []
+    inserted = op(12, 1, 42, 40, number, *operands)
+    ends = {
+        "between blocks": [*op(249, 43), *inserted, *op(248, 43), *op(253)],
+        "behind the last block": [*op(253), *inserted],
+    }
+    return with_body(
+        [],
+        capability=[*op(17, 1), *extension, *op(11, 40, *text(set_name))],
+        declarations=[*CONSTANTS, *op(12, 1, 41, 40, 0)],
+        **{"return": ends[place]},
+    )
+
+
 def test_a_sound_body_is_accepted() -> None:
     code = with_body(SOUND)
     assert (_shape.check(code), complaint(code)) == ((0, 0, 0), "")
@@ -228,6 +249,53 @@ def test_spirv_val_refuses_what_is_refused_of_mutated_modules(real: list[bytes])
     faulty = faulty_mutants(real, count=100, seed=1)
     assert [code.hex() for code in faulty if not complaint(code)] == []
     assert len(faulty) > 30
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("set_name", "number", "operands"),
+    [
+        (SHADER_INFO, DEBUG_NO_SCOPE, ()),
+        (SHADER_INFO, DEBUG_NO_LINE, ()),
+        (OPENCL_INFO, DEBUG_NO_SCOPE, ()),
+    ],
+)
+def test_debug_information_may_stand_outside_blocks(place: str, set_name: str, number: int, operands: tuple[int, ...]) -> None:
+    code = with_debug_info(place, set_name, number, *operands)
+    assert (_shape.check(code), complaint(code)) == ((0, 0, 0), "")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("set_name", "number", "operands"),
+    [
+        (OTHER_INFO, DEBUG_NO_SCOPE, ()),
+        (SHADER_INFO + "0", DEBUG_NO_SCOPE, ()),
+        (SHADER_INFO[:-1], DEBUG_NO_SCOPE, ()),
+        ("NonSemantic.DebugPrintf", 1, (41,)),
+        (SHADER_INFO, DEBUG_SOURCE, (41,)),
+        (OPENCL_INFO, DEBUG_NO_LINE, ()),
+        ("GLSL.std.450", 13, (21,)),
+    ],
+)
+def test_other_extended_instructions_may_not(place: str, set_name: str, number: int, operands: tuple[int, ...]) -> None:
+    code = with_debug_info(place, set_name, number, *operands)
+    assert refused(code) == f"the instruction at word {place_of(code, 12, 1)} (opcode 12) stands outside a block"
+    assert complaint(code) != ""
+
+
+def test_debug_information_may_stand_between_a_function_and_its_parameters() -> None:
+    info = [*op(17, 1), *op(10, *text("SPV_KHR_non_semantic_info")), *op(11, 40, *text(SHADER_INFO))]
+    function = [*op(54, 5, 24, 0, 23), *op(12, 1, 42, 40, DEBUG_NO_SCOPE), *op(55, 5, 25)]
+    code = with_body([], capability=info, end=[*op(56), *function, *op(248, 26), *op(254, 25), *op(56)])
+    assert (_shape.check(code), complaint(code)) == ((0, 0, 0), "")
+
+
+def test_what_compilers_make_with_debug_information_and_optimization_is_accepted() -> None:
+    optimized = modules(debug_levels=[("-gVS", "-Os"), ("-gVS",), ("-g", "-Os")])
+    assert [_shape.check(code) for code in optimized] == [(0, 0, 0)] * len(optimized)
+    no_scopes = [code for code in optimized if SHADER_INFO.encode() in code]
+    assert no_scopes, "no module has the set for shaders"
 
 
 @pytest.mark.parametrize("words", [0, 1, 4])

@@ -145,6 +145,7 @@ cdef enum:
     OWNER_SHIFT = 4
 
 include "operand_types.pxi"
+include "debug_info.pxi"
 
 
 cdef char[MOST_OPS][9] shapes
@@ -351,6 +352,8 @@ cdef int walk(Module* module, Py_ssize_t count, Py_ssize_t* at, uint32_t* number
                 if words[0] == (2 << 16 | 17) and words[1] in (4, 4441, 4442, 5347):
                     module.has_pointers = True
                 fault = step(&place, words[0] & 0xFFFF)
+                if fault == OUTSIDE_BLOCK and is_local_debug_info(module, words, length):
+                    fault = 0
                 if not fault:
                     fault = define(module, &place, words, length, number)
             elif turn == 1:
@@ -372,7 +375,7 @@ cdef bint parameters_fit(const Module* module, const uint32_t* function, const u
     cdef const uint32_t* at = function + 5
     cdef uint32_t left = (found[0] >> 16) - 3 if found != NULL else 0
     cdef uint32_t taken = 0
-    while at < end and at[0] & 0xFFFF in (8, 55, 317) and 0 < at[0] >> 16 <= end - at:
+    while at < end and at[0] & 0xFFFF in (8, 12, 55, 317) and 0 < at[0] >> 16 <= end - at:
         if at[0] & 0xFFFF == 55:
             if found != NULL and (taken >= left or at[1] != found[3 + taken]):
                 return False

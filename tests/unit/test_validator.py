@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+FIX = "correct the shader, rebuild it with a newer compiler, or set VYRE_SPIRV_VAL=0 to run it unchecked"
 API = [(1 << 22) | (minor << 12) for minor in range(5)]
 
 
 def refused(problem: str) -> tuple[type[InvalidModule], int, str]:
-    return InvalidModule, 2101, f"{problem}. Fix: correct the shader, or rebuild it with a newer compiler."
+    return InvalidModule, 2101, f"{problem}. Fix: {FIX}."
 
 
 @pytest.fixture
@@ -67,6 +68,52 @@ def test_a_validator_that_does_not_know_a_capability_of_the_device_is_no_judge(p
     check_valid(b"code", [1, 6022], API[1], "given")
     problem = "given is not a valid SPIR-V module: spirv-val says line 1: Invalid capability operand: 6022"
     assert refusal(lambda: check_valid(b"code", [1, 602], API[1], "given")) == refused(problem)
+
+
+UNKNOWN = [
+    "line 6: Invalid source language operand: 11",
+    "line 6: Invalid source language operand: 99, if you are creating a new source language please use value 0 (Unknown)",
+    "line 8: Invalid execution mode operand: 6023",
+    "line 9: Invalid decoration operand: 6442",
+    "line 9: Invalid built-in operand: 5436",
+    "line 9: Invalid FP encoding operand: 4214",
+    "line 9: Invalid memory access operand: 65538 has invalid mask component 65536",
+    "line 9: Invalid opcode: 7000",
+    "line 5: Invalid extended instruction import 'NonSemantic.Shader.DebugInfo.100'",
+    "line 0: Invalid SPIR-V header",
+    "Unrecognized target env: vulkan1.3",
+]
+
+
+@pytest.mark.parametrize("complaint", UNKNOWN)
+def test_a_validator_that_does_not_know_what_a_module_uses_is_no_judge_and_that_is_logged_once(
+    play: Callable[[str], None], caplog: pytest.LogCaptureFixture, tmp_path: Path, complaint: str
+) -> None:
+    play(f"cat >/dev/null; cat {tmp_path / 'said'} >&2; exit 1")
+    (tmp_path / "said").write_text(f"error: {complaint}.\n  OpSource\n")
+    for code in (b"code", b"more"):
+        check_valid(code, [1], API[1], "given")
+    said = complaint.partition(": ")[2] if complaint.startswith("line") else complaint
+    logged = f"{tmp_path / 'spirv-val'} is older than a module, which runs unchecked: {said}. Install a newer one, or "
+    assert caplog.messages == [logged + "pip install 'vyre-driver[glsl]'"]
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "line 8: Invalid execution mode operand: 16384",
+        "line 8: Invalid storage class operand: 4294967295",
+        "line 9: Invalid opcode: 65535",
+        "line 9: Invalid memory access operand: 2147483648 has invalid mask component 2147483648",
+        "line 0: Invalid SPIR-V binary version 1.6 for target environment SPIR-V 1.3 (under Vulkan 1.1 semantics)",
+        "line 9: Invalid instruction OpVariable starting at word 470: expected no more operands after 5 words",
+    ],
+)
+def test_what_no_version_of_spirv_has_is_refused(play: Callable[[str], None], tmp_path: Path, complaint: str) -> None:
+    play(f"cat >/dev/null; cat {tmp_path / 'said'} >&2; exit 1")
+    (tmp_path / "said").write_text(f"error: {complaint}.\n")
+    problem = f"given is not a valid SPIR-V module: spirv-val says {complaint}"
+    assert refusal(lambda: check_valid(b"code", [1], API[1], "given")) == refused(problem)
 
 
 def test_a_validator_that_cannot_be_run_is_said_to_be_unavailable(play: Callable[[str], None], tmp_path: Path) -> None:

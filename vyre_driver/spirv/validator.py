@@ -8,6 +8,8 @@ Source: SPIRV-Tools' spirv-val; Vulkan 1.3, appendix "Vulkan Environment for SPI
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 import threading
 from collections import OrderedDict
@@ -28,15 +30,25 @@ _TIMEOUT_S = 120
 _MAX_KEPT = 64
 # The layouts of buffers and of LocalSizeId are what reflection reads, whatever the device says of them.
 _OPTIONS = ("--scalar-block-layout", "--allow-localsizeid")
+_LOG = logging.getLogger("vyre_driver.spirv")
 _UNKNOWN_CAPABILITY = re.compile(r"Invalid capability operand: (\d+)")
+# What it says before it judges anything, where it does not know a version, a number or a set of instructions.
+_UNKNOWN = re.compile(
+    r"Invalid [\w -]+ operand: (?P<number>\d+)|Invalid opcode: (?P<opcode>\d+)|Invalid extended instruction import "
+    r"|Invalid SPIR-V header|Unrecognized target env"
+)
+_LINE = re.compile(r"^line \d+: ")
+_UNKNOWN_BIT = re.compile(r"has invalid mask component (\d+)")
+_NO_NUMBERS = 0x4000  # the registry gives numbers out from below, and is at about 7,400
+_NO_BITS = 1 << 28  # of its masks the longest has 27
 
 
 def check_valid(code: bytes, capabilities: Collection[int], api_version: int, source: str) -> None:
     """Check that spirv-val, where it is installed, accepts the module for a device opened for this packed Vulkan version.
 
-    ``capabilities`` are the module's, each of which the device was found to have: a validator that does not know one of them is
-    older than the module and cannot judge it. VYRE_SPIRV_VAL=0 switches the check off. Verdicts on the last 64 modules are
-    kept.
+    ``capabilities`` are the module's, each of which the device was found to have. A validator that does not know one of them,
+    or a number or version that SPIR-V may have, is older than the module and cannot judge it: that is logged once, and the
+    module accepted. VYRE_SPIRV_VAL=0 switches the check off. Verdicts on the last 64 modules are kept.
 
     Raises
     ------
@@ -49,13 +61,42 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
     if tool is None:
         return
     complaint = verdicts.complaint(tool, f"vulkan1.{known_minor(api_version)}", code)
-    unknown = _UNKNOWN_CAPABILITY.search(complaint)
-    if complaint and (unknown is None or int(unknown[1]) not in capabilities):
-        raise InvalidModule(
-            f"{source} is not a valid SPIR-V module: {SPIRV_VAL} says {complaint}",
-            fix="correct the shader, or rebuild it with a newer compiler",
-            source=source,
-        )
+    if not complaint:
+        return
+    if _is_older(complaint, capabilities):
+        _log_older(tool.path, _LINE.sub("", complaint))
+        return
+    raise InvalidModule(
+        f"{source} is not a valid SPIR-V module: {SPIRV_VAL} says {complaint}",
+        fix="correct the shader, rebuild it with a newer compiler, or set VYRE_SPIRV_VAL=0 to run it unchecked",
+        source=source,
+    )
+
+
+def _is_older(complaint: str, capabilities: Collection[int]) -> bool:
+    """Return whether a validator complains of what it does not know, and not of what it knows to be wrong.
+
+    Numbers that SPIR-V has not given out are not newer than any validator.
+    """
+    capability = _UNKNOWN_CAPABILITY.search(complaint)
+    if capability is not None:
+        return int(capability[1]) in capabilities
+    unknown, bit = _UNKNOWN.search(complaint), _UNKNOWN_BIT.search(complaint)
+    if unknown is None:
+        return False
+    if bit is not None:
+        return int(bit[1]) < _NO_BITS
+    return int(unknown["number"] or unknown["opcode"] or 0) < _NO_NUMBERS
+
+
+@functools.lru_cache(maxsize=64)
+def _log_older(path: str, complaint: str) -> None:
+    """Log, once for each of the last 64 complaints, that a validator is too old for a module."""
+    _LOG.warning(
+        "%s is older than a module, which runs unchecked: %s. Install a newer one, or pip install 'vyre-driver[glsl]'",
+        path,
+        complaint,
+    )
 
 
 class _Verdicts:

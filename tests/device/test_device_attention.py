@@ -62,7 +62,7 @@ def test_larger_heads_are_refused(opened: Driver) -> None:
     with pytest.raises(LimitExceeded) as caught:
         kernel(*drawn(attention_of("float32", is_causal=False), (1, 2, 257), (1, 2, 257)))
     assert str(caught.value) == (
-        "attention_f32 got heads of 257 elements, and takes 256. "
+        "attention got heads of 257 elements, and takes 256. "
         "Fix: multiply with kernels.matmul, and weigh the scores with kernels.softmax."
     )
 
@@ -206,6 +206,5 @@ def test_a_larger_batch_than_the_grid_is_deep_is_refused(opened: Driver) -> None
     with pytest.raises(LimitExceeded) as caught:
         kernel.definition.plan(kernel.definition.call(operands, {}, kernel.candidates[0], kernel.device))
     assert str(caught.value) == (
-        f"attention_f16_causal got a batch of {most + 1}, and the device takes {most} at once. "
-        f"Fix: give parts of at most {most}."
+        f"attention got a batch of {most + 1}, and the device takes {most} at once. Fix: give parts of at most {most}."
     )

@@ -133,7 +133,7 @@ def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: D
         kernel(*map(opened.buffer, (q, k, k)))  # buffers take another way there
     _, n, depth = kernel.definition.fragment(kernel.device)
     problem = f"20 elements of a head are no multiple of {n if 20 % n else depth}"
-    why = f"attention_f16 got heads of 20 elements, which tensor cores do not take: {problem}"
+    why = f"attention got heads of 20 elements, which tensor cores do not take: {problem}"
     told = [(one.category, str(one.message), one.filename) for one in caught_warnings]
     slower = "they are multiplied on ordinary units, which are slower"
     assert told == [(kernels.PerformanceWarning, f"{why}; {slower}", __file__)] * 2
@@ -147,19 +147,19 @@ def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: D
     with pytest.raises(UnsupportedFeature) as caught:
         tensor(q, k, k)
     assert str(caught.value) == (
-        "attention_f16 got heads of 200 elements, which tensor cores do not take: 200 elements are more than 128. "
+        "attention got heads of 200 elements, which tensor cores do not take: 200 elements are more than 128. "
         "Fix: leave require out to run it on ordinary units."
     )
     q, k = np.ones((2, 9, 300), np.float16), np.ones((1, 33, 300), np.float16)
     with pytest.raises(UnsupportedFeature) as caught:
         tensor(q, k, k)
     assert str(caught.value) == (
-        "attention_f16 got heads of 300 elements, which tensor cores do not take: 300 elements are more than 128. "
+        "attention got heads of 300 elements, which tensor cores do not take: 300 elements are more than 128. "
         "Fix: multiply with kernels.matmul, and weigh the scores with kernels.softmax."
     )
     with pytest.raises(LimitExceeded) as limited:  # and no warning of ordinary units, which do not take it either
         kernel(q, k, k)
     assert str(limited.value) == (
-        "attention_f16 got heads of 300 elements, and takes 256. "
+        "attention got heads of 300 elements, and takes 256. "
         "Fix: multiply with kernels.matmul, and weigh the scores with kernels.softmax."
     )

@@ -146,7 +146,7 @@ def test_a_callers_own_arrays_are_tuned_on_and_the_best_compared_there_with_anot
     [
         ({"parameters": {"a": 1}}, "parameters of turning without arrays"),
         ({"arrays": [np.zeros(4, np.uint32)], "size": (4,)}, r"both the size \(4,\) and arrays"),
-        ({"arrays": []}, r"takes 1 arrays \(x\) and got 0"),
+        ({"arrays": []}, r"takes 1 array \(x\) and got 0"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(layered: Driver, options: dict[str, Any], message: str) -> None:

@@ -103,13 +103,12 @@ def operands(*dtypes: Any, shape: Shape = (2, 9, 16)) -> dict[str, Operand]:  # 
 def test_arrays_of_another_type_are_refused() -> None:
     half, single, bits, bfloat16 = np.float16, np.float32, np.uint16, ml_dtypes.bfloat16
     assert refusal(lambda: PLAIN.size(operands(half, single, half), {}))[2] == (
-        "k of attention_f16 is of float32, and must be of float16. "
-        "Fix: convert it with .astype(), or take the kernel of its type."
+        "k of attention is of float32, and must be of float16. Fix: convert it with .astype(), or take the kernel of its type."
     )
     of_bits = attention_of("bfloat16", is_causal=False)
     assert of_bits.size(operands(bits, bits, bits), {}) == of_bits.size(operands(bfloat16, bfloat16, bfloat16), {})
     assert refusal(lambda: of_bits.size(operands(bfloat16, bfloat16, bits), {}))[2] == (
-        "v of attention_bf16 is of uint16, and must be of bfloat16: bfloat16 is bits in all arrays of a call, or in none. "
+        "v of attention is of uint16, and must be of bfloat16: bfloat16 is bits in all arrays of a call, or in none. "
         "Fix: give v.view(bfloat16)."
     )
 
@@ -119,7 +118,7 @@ def test_arrays_of_another_type_are_refused() -> None:
 )
 def test_a_scale_is_a_number_above_0(scale: object) -> None:
     assert refusal(lambda: PLAIN.size(operands(*["f2"] * 3), {"scale": scale}))[2] == (
-        f"scale of attention_f16 is {scale!r}, and must be a number above 0 that float32 holds. Fix: give a float."
+        f"scale of attention is {scale!r}, and must be a number above 0 that float32 holds. Fix: give a float."
     )
 
 
@@ -128,18 +127,17 @@ def test_a_scale_is_a_number_above_0(scale: object) -> None:
 )
 def test_a_shift_is_an_integer_and_only_where_it_means_something(definition: Any, shift: object) -> None:  # noqa: ANN401 -- either
     assert refusal(lambda: definition.size(operands(*["f2"] * 3), {"shift": shift}))[2] == (
-        f"shift of {definition.name} is {shift!r}, and must be an integer, and 0 where it is not causal. "
+        f"shift of attention is {shift!r}, and must be an integer, and 0 where it is not causal. "
         "Fix: give keys - queries to a causal one to have its last query see all keys."
     )
 
 
 def test_other_parameters_and_types_are_refused() -> None:
     assert refusal(lambda: PLAIN.size(operands(*["f2"] * 3), {"mask": 1}))[2] == (
-        "attention_f16 takes scale, shift and got 'mask'. Fix: leave 'mask' out."
+        "attention takes scale, shift and got 'mask'. Fix: leave 'mask' out."
     )
     assert refusal(lambda: PLAIN.size(operands(*["f2"] * 3), {"is_causal": True}))[2] == (
-        "attention_f16 takes scale, shift and got 'is_causal'. "
-        "Fix: give 'is_causal' where the kernel is made, arrays by position."
+        "attention takes scale, shift and got 'is_causal'. Fix: give 'is_causal' where the kernel is made, arrays by position."
     )
     assert refusal(lambda: attention_of("int8", is_causal=False))[2] == (
         "there is no such kernel with arrays of int8. Fix: give one of float16, bfloat16, float32."
@@ -148,7 +146,7 @@ def test_other_parameters_and_types_are_refused() -> None:
         UnsupportedFeature,
         1002,
         (
-            "attention_f16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. "
+            "attention needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. "
             "Fix: run with the vyre layer, choose another device, or convert the arrays to float32."
         ),
     )

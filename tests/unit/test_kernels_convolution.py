@@ -40,19 +40,19 @@ def planned(definition: Convolution, operands: dict[str, Operand], parts: int = 
 REFUSED: dict[str, tuple[Convolution, dict[str, Operand], type[VyreError], str]] = {
     "one image": (
         *(BIASED, given((8, 8, 4), (2, 3, 3, 4)), InvalidInput),
-        f"x of conv2d_f16 has the shape (8, 8, 4), and must have four axes: batch, height, width, channels. {LAST}",
+        f"x of conv2d has the shape (8, 8, 4), and must have four axes: batch, height, width, channels. {LAST}",
     ),
     "weights as a matrix": (
         *(BIASED, given((1, 8, 8, 4), (2, 36)), InvalidInput),
         (
-            "weight of conv2d_f16 has the shape (2, 36), and must have four axes: "
+            "weight of conv2d has the shape (2, 36), and must have four axes: "
             f"out channels, kernel height, kernel width, channels. {LAST}"
         ),
     ),
     "channels second, or groups": (
         *(BIASED, given((1, 8, 8, 4), (6, 3, 3, 2)), InvalidInput),
         (
-            "x of conv2d_f16 has the shape (1, 8, 8, 4) and weight (6, 3, 3, 2): 4 and 2 channels in the last axis, and these "
+            "x of conv2d has the shape (1, 8, 8, 4) and weight (6, 3, 3, 2): 4 and 2 channels in the last axis, and these "
             "must be as many, since there are no groups. Fix: move the channels to the last axis of both by "
             ".transpose(0, 2, 3, 1); convolve each group by itself."
         ),
@@ -60,41 +60,38 @@ REFUSED: dict[str, tuple[Convolution, dict[str, Operand], type[VyreError], str]]
     "no pixels": (
         *(BIASED, given((1, 0, 8, 4), (2, 1, 1, 4)), InvalidInput),
         (
-            "the height of x of conv2d_f16 is 0 and that of weight 1, and neither may be 0. "
+            "the height of x of conv2d is 0 and that of weight 1, and neither may be 0. "
             "Fix: give images and kernels of one pixel at least."
         ),
     ),
     "no taps": (
         *(BIASED, given((1, 8, 8, 4), (2, 1, 0, 4)), InvalidInput),
         (
-            "the width of x of conv2d_f16 is 8 and that of weight 0, and neither may be 0. "
+            "the width of x of conv2d is 8 and that of weight 0, and neither may be 0. "
             "Fix: give images and kernels of one pixel at least."
         ),
     ),
     "a kernel that is larger than the image and its padding": (
         *(convolution("float16", window=Window((1, 1), (3, 1), (1, 3))), given((1, 8, 4, 4), (2, 3, 3, 4)), InvalidInput),
         (
-            "weight of conv2d_f16 reaches over 7 pixels of the width (3 taps, dilation 3), and x has 6 (4, padding 1 on both "
+            "weight of conv2d reaches over 7 pixels of the width (3 taps, dilation 3), and x has 6 (4, padding 1 on both "
             "sides). Fix: take more padding, larger images or a smaller kernel."
         ),
     ),
     "too large an image": (
         *(convolution("float16", window=Window(padding=(1 << 30, 0))), given((1, 8, 4, 4), (2, 3, 3, 4)), LimitExceeded),
         (
-            "x of conv2d_f16 has the height 8, with padding 2147483656, and 2147483647 are allowed. "
+            "x of conv2d has the height 8, with padding 2147483656, and 2147483647 are allowed. "
             "Fix: take less padding, or parts of the images."
         ),
     ),
     "another type": (
         *(BIASED, given((1, 8, 8, 4), (2, 3, 3, 4), F32), InvalidInput),
-        (
-            "x of conv2d_f16 is of float32, and must be of float16. "
-            "Fix: convert it with .astype(), or take the kernel of its type."
-        ),
+        ("x of conv2d is of float32, and must be of float16. Fix: convert it with .astype(), or take the kernel of its type."),
     ),
     "a bias of other channels": (
         *(BIASED, given((1, 8, 8, 4), (2, 3, 3, 4), bias=(4,)), InvalidInput),
-        "bias of conv2d_f16 has the shape (4,), and must have (2,). Fix: give an array of that shape.",
+        "bias of conv2d has the shape (4,), and must have (2,). Fix: give an array of that shape.",
     ),
     "a residual of another shape": (
         *(
@@ -102,15 +99,12 @@ REFUSED: dict[str, tuple[Convolution, dict[str, Operand], type[VyreError], str]]
             given((1, 8, 8, 4), (2, 3, 3, 4), bias=(2,), residual=(1, 8, 8, 2)),
             InvalidInput,
         ),
-        (
-            "residual of conv2d_f16_residual has the shape (1, 8, 8, 2), and must have (1, 6, 6, 2). "
-            "Fix: give an array of that shape."
-        ),
+        ("residual of conv2d has the shape (1, 8, 8, 2), and must have (1, 6, 6, 2). Fix: give an array of that shape."),
     ),
     "sums that int32 may not hold": (
         *(convolution("int8", bias=False), given((1, 8, 8, 1 << 15), (2, 2, 2, 1 << 15), I8), LimitExceeded),
         (
-            "conv2d_int8_no_bias would sum 131072 products of int8 as int32, which holds the sum of any 131071. "
+            "conv2d would sum 131072 products of int8 as int32, which holds the sum of any 131071. "
             "Fix: multiply parts of at most 131071 along k, and add them as int64."
         ),
     ),

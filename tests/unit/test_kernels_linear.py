@@ -76,15 +76,15 @@ REFUSED: dict[str, tuple[Linear, dict[str, Operand], dict[str, Any], str]] = {
     "x of another type": (
         *(LINEAR_INT4, given(LINEAR_INT4, 1, 4, 64, 2, dtype=np.dtype(np.float64)), {}),
         (
-            "x of linear_int4 has the shape (1, 64) and the type float64, and must be a matrix of float16 or float32. "
-            "Fix: pass an array of two dimensions, converted with .astype(numpy.float16)."
+            "x of linear_int4 has the type float64, and must have the type float16 or float32. "
+            "Fix: convert it with .astype(numpy.float16)."
         ),
     ),
     "x with one axis": (
         *(LINEAR_INT8, {**given(LINEAR_INT8, 1, 4, 64, 2), "x": Operand((64,), F16)}, {}),
         (
-            "x of linear_int8 has the shape (64,) and the type float16, and must be a matrix of float16 or float32. "
-            "Fix: pass an array of two dimensions, converted with .astype(numpy.float16)."
+            "x of linear_int8 has the shape (64,), and must have two axes or more. "
+            "Fix: give a matrix: reshape a vector to one row or one column."
         ),
     ),
     "weights of the other kind": (

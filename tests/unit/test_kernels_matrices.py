@@ -118,16 +118,13 @@ MATMUL_SHAPES = [
     (
         *((3,), F32, (3, 6), F32),
         (
-            "a of matmul has the shape (3,) and the type float32, and must be a matrix of float32. "
-            "Fix: pass an array of two dimensions, converted with .astype(numpy.float32)."
+            "a of matmul has the shape (3,), and must have two axes or more. "
+            "Fix: give a matrix: reshape a vector to one row or one column."
         ),
     ),
     (
         *((3, 4), F32, (4, 6), F16),
-        (
-            "b of matmul has the shape (4, 6) and the type float16, and must be a matrix of float32. "
-            "Fix: pass an array of two dimensions, converted with .astype(numpy.float32)."
-        ),
+        ("b of matmul has the type float16, and must have the type float32. Fix: convert it with .astype(numpy.float32)."),
     ),
     (
         *((3, 0), F32, (1, 6), F32),
@@ -144,15 +141,56 @@ def test_matrices_that_cannot_be_multiplied_are_refused(
     assert refusal(lambda: MATMUL.size(operands, {})) == (InvalidInput, 2201, f"{message}")
 
 
-@pytest.mark.parametrize(("definition", "dtype", "wanted"), [(TRANSPOSE, F16, "float32, uint32"), (SOFTMAX, U32, "float32")])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "fix"),
+    [
+        (
+            (3, 4),
+            F16,
+            "convert it with .astype(numpy.float32), or reinterpret another type of 4 bytes with .view(numpy.uint32)",
+        ),
+        ((3,), F32, "pass one matrix: a vector as a.reshape(1, -1), the matrices of a batch one by one"),
+        ((3, 4, 5), F16, "pass one matrix: a vector as a.reshape(1, -1), the matrices of a batch one by one"),
+    ],
+)
+def test_transpose_refuses_what_is_no_matrix_of_its_types(shape: tuple[int, ...], dtype: np.dtype[Any], fix: str) -> None:
+    assert refusal(lambda: TRANSPOSE.size({"a": Operand(shape, dtype)}, {})) == (
+        InvalidInput,
+        2201,
+        (
+            f"a of transpose has the shape {shape} and the type {dtype}, and must be a matrix of float32, uint32 or int32. "
+            f"Fix: {fix}."
+        ),
+    )
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (3,), (0, 4), (3, 4, 5)])
-def test_what_is_no_matrix_of_the_right_type_is_refused(
-    definition: KernelDefinition, dtype: np.dtype[Any], wanted: str, shape: tuple[int, ...]
-) -> None:
-    (name,) = definition.inputs
-    kind, code, message = refusal(lambda: definition.size({name: Operand(shape, dtype)}, {}))
-    told = f"{name} of {definition.name} has the shape {shape} and the type {dtype}, and must be a matrix of {wanted}"
-    assert (kind, code, message.startswith(told)) == (InvalidInput, 2201, True)
+def test_softmax_refuses_other_types_of_any_shape(shape: tuple[int, ...]) -> None:
+    assert refusal(lambda: SOFTMAX.size({"x": Operand(shape, U32)}, {})) == (
+        InvalidInput,
+        2201,
+        "x of softmax has the type uint32, and must have the type float32. Fix: convert it with .astype(numpy.float32).",
+    )
+
+
+def test_softmax_refuses_a_number() -> None:
+    assert refusal(lambda: SOFTMAX.size({"x": Operand((), F32)}, {})) == (
+        InvalidInput,
+        2201,
+        "x of softmax has the shape (), and must have one axis or more. Fix: give an array of one row or more.",
+    )
+
+
+def test_float16_on_ordinary_units_takes_one_matrix_b() -> None:
+    operands = {"a": Operand((2, 3, 4), F16), "b": Operand((2, 4, 5), F16)}
+    assert refusal(lambda: MATMUL_F16.size(operands, {})) == (
+        InvalidInput,
+        2201,
+        (
+            "b of matmul_f16 has the shape (2, 4, 5), and must be one matrix for all rows of a. "
+            "Fix: call kernels.matmul(driver, 'float16'), which multiplies batches."
+        ),
+    )
 
 
 @pytest.mark.parametrize("definition", MATRICES, ids=lambda one: one.name)

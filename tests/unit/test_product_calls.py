@@ -96,7 +96,22 @@ def test_a_batch_is_of_both_or_one_and_rows_of_all_of_a_are_those_of_one_matrix(
             (1, 3, 5),
             (3, 5, 7),
             (False, False),
-            "a of matmul is a batch of (1,) matrices and b one of (3,). Fix: give batches of one shape, or one matrix for all.",
+            "a of matmul is a batch of (1,) matrices and b one of (3,). Fix: give a.reshape(3, 5), one matrix for all.",
+        ),
+        (
+            (6, 3, 5),
+            (2, 3, 5, 7),
+            (False, False),
+            "a of matmul is a batch of (6,) matrices and b one of (2, 3). Fix: give b.reshape(6, 5, 7).",
+        ),
+        (
+            (2, 1, 3, 5),
+            (4, 5, 7),
+            (False, False),
+            (
+                "a of matmul is a batch of (2, 1) matrices and b one of (4,). "
+                "Fix: give numpy.broadcast_to(a, (2, 4, 3, 5)) and numpy.broadcast_to(b, (2, 4, 5, 7))."
+            ),
         ),
     ],
     ids=str,
@@ -195,23 +210,20 @@ def operands(*given: tuple[Shape, Any], names: str = "ab") -> dict[str, Operand]
             "float16",
             (np.float16, np.float32),
             (
-                "b of product_f16 is of float32, and must be of float16. "
+                "b of matmul is of float32, and must be of float16. "
                 "Fix: convert it with .astype(), or take the kernel of its type."
             ),
         ),
         (
             "int8",
             (np.uint8, np.int8),
-            (
-                "a of product_int8 is of uint8, and must be of int8. "
-                "Fix: convert it with .astype(), or take the kernel of its type."
-            ),
+            ("a of matmul is of uint8, and must be of int8. Fix: convert it with .astype(), or take the kernel of its type."),
         ),
         (
             "bfloat16",
             (np.float32, BFLOAT16),
             (
-                "a of product_bf16 is of float32, and must be of bfloat16. "
+                "a of matmul is of float32, and must be of bfloat16. "
                 "Fix: convert it with .astype(), or take the kernel of its type."
             ),
         ),
@@ -219,7 +231,7 @@ def operands(*given: tuple[Shape, Any], names: str = "ab") -> dict[str, Operand]
             "bfloat16",
             (BITS, BFLOAT16),
             (
-                "b of product_bf16 is of bfloat16, and must be of uint16: bfloat16 is bits in all arrays of a call, or in "
+                "b of matmul is of bfloat16, and must be of uint16: bfloat16 is bits in all arrays of a call, or in "
                 "none. Fix: give b.view(uint16)."
             ),
         ),
@@ -245,28 +257,27 @@ def test_bias_and_residual_are_of_the_results_type_and_shape() -> None:
     assert refusal(lambda: size(bias=((1, 7), BITS))) == (
         InvalidInput,
         2201,
-        f"bias of {definition.name} has the shape (1, 7), and must have (7,). Fix: give an array of that shape.",
+        "bias of matmul has the shape (1, 7), and must have (7,). Fix: give an array of that shape.",
     )
     assert refusal(lambda: size(residual=((6, 7), BITS)))[2] == (
-        f"residual of {definition.name} has the shape (6, 7), and must have (2, 3, 7). Fix: give an array of that shape."
+        "residual of matmul has the shape (6, 7), and must have (2, 3, 7). Fix: give an array of that shape."
     )
     assert refusal(lambda: size(bias=((7,), BFLOAT16)))[2] == (
-        f"bias of {definition.name} is of bfloat16, and must be of uint16: bfloat16 is bits in all arrays of a call, or in "
+        "bias of matmul is of bfloat16, and must be of uint16: bfloat16 is bits in all arrays of a call, or in "
         "none. Fix: give bias.view(uint16)."
     )
     assert refusal(lambda: size(bias=((7,), np.float32)))[2] == (
-        f"bias of {definition.name} is of float32, and must be of bfloat16. "
-        "Fix: convert it with .astype(), or take the kernel of its type."
+        "bias of matmul is of float32, and must be of bfloat16. Fix: convert it with .astype(), or take the kernel of its type."
     )
 
 
 def test_a_parameter_that_is_not_scale_is_refused() -> None:
     given = operands(((4, 4), np.float16), ((4, 4), np.float16))
     assert refusal(lambda: product("float16").size(given, {"alpha": 2}))[2] == (
-        "product_f16 takes scale and got 'alpha'. Fix: leave 'alpha' out."
+        "matmul takes scale and got 'alpha'. Fix: leave 'alpha' out."
     )
     assert refusal(lambda: product("float16").size(given, {"bias": np.ones(4)}))[2] == (
-        "product_f16 takes scale and got 'bias'. Fix: give 'bias' where the kernel is made, arrays by position."
+        "matmul takes scale and got 'bias'. Fix: give 'bias' where the kernel is made, arrays by position."
     )
 
 
@@ -274,7 +285,7 @@ def test_a_parameter_that_is_not_scale_is_refused() -> None:
 def test_a_scale_that_is_not_a_number_is_refused(scale: object) -> None:
     given = operands(((4, 4), np.float16), ((4, 4), np.float16))
     assert refusal(lambda: product("float16").size(given, {"scale": scale}))[2] == (
-        f"scale of product_f16 is {scale!r}, which is not a number. Fix: give a float."
+        f"scale of matmul is {scale!r}, which is not a number. Fix: give a float."
     )
 
 
@@ -283,5 +294,5 @@ def test_whole_results_have_no_scale() -> None:
     assert product("int8").size(given, {"scale": 1}) == (1, 4, 4, 4)
     for scale in (2, 0.5, math.nan):
         assert refusal(lambda: product("int8").size(given, {"scale": scale}))[2] == (  # noqa: B023 -- called at once
-            f"scale of product_int8 is {scale!r}, and its results are whole numbers. Fix: ask for results of float32."
+            f"scale of matmul is {scale!r}, and its results are whole numbers. Fix: ask for results of float32."
         )

@@ -12,6 +12,7 @@ from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.convolution import convolution
 from vyre_driver.kernels.convolution_shapes import Window
+from vyre_driver.kernels.float32_matmul import Float32Matmul
 from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
@@ -119,7 +120,9 @@ def attention(
     UnsupportedFeature
         If the device has not what ``require`` asks for, or no storage of 16 bits in buffers.
     """
-    definition = attention_of(dtype, is_causal=is_causal, heads_first=heads_first, on_matrices_alone=require == TENSOR)
+    definition = attention_of(
+        dtype, is_causal=is_causal, heads_first=heads_first, on_matrices_alone=isinstance(require, str) and require == TENSOR
+    )
     return on_driver(driver, definition, definition.element, require)
 
 
@@ -139,7 +142,7 @@ def reduce_max(driver: Driver) -> TunedKernel:
 
 
 def inclusive_scan(driver: Driver) -> TunedKernel:
-    """Return ``(x) -> sums`` of a float32 or uint32 array up to and with each element; integers wrap around."""
+    """Return ``(x) -> sums`` of a float32, uint32 or int32 array up to and with each element; integers wrap around."""
     return TunedKernel(driver, KERNELS["inclusive_scan"])
 
 
@@ -154,21 +157,21 @@ def transpose(driver: Driver) -> TunedKernel:
 
 
 def softmax(driver: Driver) -> TunedKernel:
-    """Return ``(x) -> softmax`` along the rows of a float32 matrix."""
+    """Return ``(x) -> softmax`` along the last axis of a float32 array."""
     return TunedKernel(driver, KERNELS["softmax"])
 
 
 def layernorm(driver: Driver) -> TunedKernel:
-    """Return ``(x, weight, bias, eps=1e-5) -> y``, ``(x - mean) / sqrt(variance + eps) * weight + bias`` along rows.
+    """Return ``(x, weight, bias, eps=1e-5) -> y``, ``(x - mean) / sqrt(variance + eps) * weight + bias`` along the last axis.
 
-    ``x`` and ``y`` are matrices (rows, columns) of float32, or of float16 where the device has ``storageBuffer16BitAccess``;
+    ``x`` and ``y`` are (..., columns) of float32, or of float16 where the device has ``storageBuffer16BitAccess``;
     ``weight`` and ``bias`` are (columns,) of the same type. Sums are float32. ``eps`` is a number from 0 on.
     """
     return TunedKernel(driver, KERNELS["layernorm"])
 
 
 def rmsnorm(driver: Driver) -> TunedKernel:
-    """Return ``(x, weight, eps=1e-6) -> y``, ``x / sqrt(mean(x * x) + eps) * weight`` along rows.
+    """Return ``(x, weight, eps=1e-6) -> y``, ``x / sqrt(mean(x * x) + eps) * weight`` along the last axis.
 
     Arrays and ``eps`` are as in ``layernorm``.
     """
@@ -191,7 +194,7 @@ def matmul(  # noqa: PLR0913 -- by keyword
 
     float16, bfloat16 and int8 are multiplied on tensor cores where the device has cooperative matrices for them, and on
     ordinary units elsewhere, which a PerformanceWarning tells once. Sums are float32, of int8 int32. float32 with nothing else
-    asked for takes two matrices, no batch and no ``scale``.
+    asked for takes no ``scale``.
 
     Parameters
     ----------
@@ -225,14 +228,15 @@ def matmul(  # noqa: PLR0913 -- by keyword
         activation=activation,
     )
     if require is None and definition.name == "product_f32":
-        return TunedKernel(driver, KERNELS["matmul"])
+        return Float32Matmul(driver)
     return on_driver(driver, definition, definition.description.operand, require)
 
 
 def matmul_f16(driver: Driver) -> TunedKernel:
-    """Return ``(a, b) -> a @ b`` of float16 matrices, summed and returned in float32, on ordinary units.
+    """Return ``(a, b) -> a @ b`` of float16 arrays, summed and returned in float32, on ordinary units.
 
-    ``matmul(driver, "float16")`` is the same on tensor cores.
+    ``a`` is (..., m, k) and ``b`` one matrix (k, n). ``matmul(driver, "float16")`` is the same on tensor cores, and takes
+    batches of ``b`` too.
 
     Raises
     ------
@@ -245,9 +249,9 @@ def matmul_f16(driver: Driver) -> TunedKernel:
 def linear_int4(driver: Driver) -> TunedKernel:
     """Return ``(x, weight, scales) -> y``, ``x @ w.T`` with weights of 4 bits, ``(nibble - 8) * scale``.
 
-    ``x`` is (batch, k) and ``y`` (batch, n), float16 or float32; ``weight`` is (n, k / 2) uint8, of each pair the first in the
-    lower half of a byte; ``scales`` are (n, k / group) float16, for groups of a multiple of 32 that divides k. Sums are
-    float32. ``quantized_int4`` makes weights and scales of floats.
+    ``x`` is (..., k), two axes or more, and ``y`` (..., n), float16 or float32; ``weight`` is (n, k / 2) uint8, of each pair
+    the first in the lower half of a byte; ``scales`` are (n, k / group) float16, for groups of a multiple of 32 that divides
+    k. Sums are float32. ``quantized_int4`` makes weights and scales of floats.
 
     Raises
     ------

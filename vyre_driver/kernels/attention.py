@@ -85,6 +85,11 @@ class Attention(KernelDefinition):
     inputs = _NAMES
     sizes = tuple((1, 32, length, length, 128) for length in (256, 1024, 4096))
 
+    @property
+    def public_name(self) -> str:
+        """What messages call the kernel."""
+        return "attention"
+
     def is_on_matrices(self, device: DeviceFacts) -> bool:
         """Whether the device has cooperative matrices for this type."""
         return self.fragment(device) is not None
@@ -116,7 +121,7 @@ class Attention(KernelDefinition):
         """Return keys of a step and workgroups; on ordinary units nothing. Raises UnsupportedFeature."""
         if self.element is not F32 and _HALVES not in device.features:
             raise UnsupportedFeature(
-                f"{self.name} needs {_HALVES}, and {device.physical.name!r} is open without it",
+                f"{self.public_name} needs {_HALVES}, and {device.physical.name!r} is open without it",
                 fix="run with the vyre layer, choose another device, or convert the arrays to float32",
                 feature=_HALVES,
             )
@@ -144,9 +149,9 @@ class Attention(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, heads, queries, keys, elements of a row); raises InvalidInput."""
-        check_parameters(self.name, parameters, ("scale", "shift"), ("is_causal", "heads_first", "require"))
+        check_parameters(self.public_name, parameters, ("scale", "shift"), ("is_causal", "heads_first", "require"))
         for name, one in operands.items():
-            check_element(self.name, name, one.dtype, self.element, operands["q"].dtype)
+            check_element(self.public_name, name, one.dtype, self.element, operands["q"].dtype)
         shape = self._shape(operands)
         self._scale(parameters, shape)
         self._shift(parameters)
@@ -169,7 +174,7 @@ class Attention(KernelDefinition):
         most = call.device.physical.limits.max_compute_work_group_count[2]
         if shape.batch > most:
             raise LimitExceeded(
-                f"{self.name} got a batch of {shape.batch}, and the device takes {most} at once",
+                f"{self.public_name} got a batch of {shape.batch}, and the device takes {most} at once",
                 fix=f"give parts of at most {most}",
                 requested=shape.batch,
                 limit=most,
@@ -187,7 +192,7 @@ class Attention(KernelDefinition):
 
     def _tell_of_heads(self, shape: AttentionShape, problem: str) -> None:
         """Refuse heads that tensor cores do not take, or warn of them once."""
-        why = f"{self.name} got heads of {shape.head} elements, which tensor cores do not take: {problem}"
+        why = f"{self.public_name} got heads of {shape.head} elements, which tensor cores do not take: {problem}"
         if self.on_matrices_alone:
             zeros = f"append zeros to the rows of q, k and v, to {_LARGEST_HEAD} elements, and give the scale, or "
             otherwise = f"{zeros if shape.head < _LARGEST_HEAD else ''}leave require out to run it on ordinary units"
@@ -247,7 +252,7 @@ class Attention(KernelDefinition):
         return 4 * math.prod(size) // (2 if self.is_causal else 1)
 
     def _shape(self, operands: Mapping[str, Operand]) -> AttentionShape:
-        return attention_shape(self.name, *(operands[name].shape for name in _NAMES), heads_first=self.heads_first)
+        return attention_shape(self.public_name, *(operands[name].shape for name in _NAMES), heads_first=self.heads_first)
 
     def _turned(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Return an array with heads first, or one that has them first as the caller has it."""
@@ -273,7 +278,7 @@ class Attention(KernelDefinition):
     def _ordinary(self, call: Call, shape: AttentionShape) -> Step:
         if shape.head > _MOST_PLACES:
             raise LimitExceeded(
-                f"{self.name} got heads of {shape.head} elements, and takes {_MOST_PLACES}",
+                f"{self.public_name} got heads of {shape.head} elements, and takes {_MOST_PLACES}",
                 fix=_BY_HAND,
                 requested=shape.head,
                 limit=_MOST_PLACES,
@@ -295,7 +300,7 @@ class Attention(KernelDefinition):
         found = float32_of(given)
         if found is None or not 0 < found < math.inf:
             raise InvalidInput(
-                f"scale of {self.name} is {given!r}, and must be a number above 0 that float32 holds",
+                f"scale of {self.public_name} is {given!r}, and must be a number above 0 that float32 holds",
                 fix="give a float",
                 parameter="scale",
             )
@@ -306,7 +311,7 @@ class Attention(KernelDefinition):
         given: object = parameters.get("shift", 0)
         if type(given) is bool or not isinstance(given, Integral) or (given and not self.is_causal):
             raise InvalidInput(
-                f"shift of {self.name} is {given!r}, and must be an integer, and 0 where it is not causal",
+                f"shift of {self.public_name} is {given!r}, and must be an integer, and 0 where it is not causal",
                 fix="give keys - queries to a causal one to have its last query see all keys",
                 parameter="shift",
             )
@@ -320,6 +325,13 @@ def _clamped(shift: int, shape: AttentionShape) -> int:
 
 def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True, on_matrices_alone: bool = False) -> Attention:
     """Return the definition for a type; raises InvalidInput if there is none."""
+    for name, flag in (("is_causal", is_causal), ("heads_first", heads_first)):
+        if not isinstance(flag, (int, np.bool_)):
+            raise InvalidInput(
+                f"{name} of attention is of type {type(flag).__name__}, and must be True or False",
+                fix="give True or False",
+                parameter=name,
+            )
     element = element_of(dtype, FLOATS, "arrays")
     short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
     name = f"attention_{short}{'_causal' if is_causal else ''}{'' if heads_first else '_rows_first'}"

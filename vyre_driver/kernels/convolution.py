@@ -40,6 +40,11 @@ class Convolution(Product):
     window: Window = field(default_factory=Window)
     sizes = tuple((32, side, side, 4096 // side, 4096 // side, 3, 3) for side in (64, 32, 16))
 
+    @property
+    def public_name(self) -> str:
+        """What messages call the kernel."""
+        return "conv2d"
+
     def untuned(self, candidates: Sequence[Candidate], size: Size) -> Candidate:
         """Return what makes enough workgroups for a large device."""
         return untuned(candidates, self._product_size(size))
@@ -103,7 +108,7 @@ class Convolution(Product):
         return ConvolutionShape(self.window, *size).product.size
 
     def _images(self, operands: Mapping[str, Operand]) -> ConvolutionShape:
-        return convolution_shape(self.name, operands["x"].shape, operands["weight"].shape, self.window)
+        return convolution_shape(self.public_name, operands["x"].shape, operands["weight"].shape, self.window)
 
     def _shape(self, operands: Mapping[str, Operand]) -> ProductShape:
         return self._images(operands).product

@@ -18,7 +18,7 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDef
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.quantized import GROUP_MULTIPLE, INT4, INT8, WeightFormat
-from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.tiles import check_matrices, check_rows, grid_of, refuse_parameters, row_count
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -64,9 +64,9 @@ _SPACE = TuningSpace(
 
 @dataclass(frozen=True, slots=True)
 class Linear(KernelDefinition):
-    """``y = x @ (weight * scales).T`` of ``x[batch, k]``, ``n`` rows of quantized weights and ``scales[n, k / group]``.
+    """``y = x @ (weight * scales).T`` of ``x[..., k]``, ``n`` rows of quantized weights and ``scales[n, k / group]``.
 
-    A size is (batch, n, k, group, bytes of a number of x). Sums are float32.
+    A size is (batch, n, k, group, bytes of a number of x), where all axes of x before the last are the batch. Sums are float32.
     """
 
     name: str
@@ -94,9 +94,11 @@ class Linear(KernelDefinition):
         """Return (batch, n, k, group, bytes of a number of x); raises InvalidInput."""
         x, weight, scales = (operands[name] for name in self.inputs)
         stored, per_byte = self.format.dtype, self.format.per_byte
-        for name, dtypes in (("x", (_F16, _F32)), ("weight", (stored,)), ("scales", (_F16,))):
-            check_matrices(self.name, {name: operands[name]}, parameters, dtypes, self._fix(name))
-        (batch, k), (n, columns) = x.shape, weight.shape
+        refuse_parameters(self.name, parameters)
+        check_rows(self.name, {"x": x}, (_F16, _F32), least_axes=2)
+        for name, dtype in (("weight", stored), ("scales", _F16)):
+            check_matrices(self.name, {name: operands[name]}, (dtype,), f"pass what kernels.{self.format.function} returns")
+        batch, k, (n, columns) = row_count(x.shape), x.shape[-1], weight.shape
         if columns * per_byte != k:
             raise self._refused("weight", f"has {columns * per_byte} numbers a row, and x has {k}", "pass those of one layer")
         if not k or k % GROUP_MULTIPLE:
@@ -113,16 +115,17 @@ class Linear(KernelDefinition):
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch; none runs where nothing comes out."""
-        (batch, n, k, group, _), candidate, dtype = call.size, call.candidate, call.operands["x"].dtype
+        (batch, n, k, group, _), candidate, x = call.size, call.candidate, call.operands["x"]
+        y = Operand((*x.shape[:-1], n), x.dtype)
         if 0 in call.size:
-            return zeros_plan("y", (batch, n), dtype)
-        module = dict(zip(_SUFFIXES, self.modules(call.device), strict=True))[dtype]
+            return zeros_plan("y", y.shape, y.dtype)
+        module = dict(zip(_SUFFIXES, self.modules(call.device), strict=True))[x.dtype]
         numbers = _VECTOR_BYTES * self.format.per_byte
         shares = math.ceil(batch / candidate["BATCH"])
         specs = {**dict(candidate.constants), "BATCH": math.ceil(batch / shares), "PER_SCALE": group // numbers}
         groups = grid_of(math.ceil(n / candidate["ROWS"]) * shares, call.device.physical.limits)
         push = {"batch": batch, "rows": n, "vectors": k // numbers}
-        return Plan((Step(module, (*self.inputs, "y"), groups, specs, push),), {"y": Operand((batch, n), dtype)})
+        return Plan((Step(module, (*self.inputs, "y"), groups, specs, push),), {"y": y})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return numbers of both signs whose sums do not cancel, and all weights that there are."""
@@ -143,13 +146,14 @@ class Linear(KernelDefinition):
     def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the product with weights times scales, in float64, rounded once; some rows at a time, for their memory."""
         x, weight, scales = arrays
-        wide, found = x.astype(np.float64), np.empty((len(x), len(weight)), x.dtype)
-        step = max(_NUMBERS_AT_ONCE // max(x.shape[1], 1), 1)
+        wide = x.reshape(row_count(x.shape), x.shape[-1]).astype(np.float64)
+        found = np.empty((len(wide), len(weight)), x.dtype)
+        step = max(_NUMBERS_AT_ONCE // max(wide.shape[1], 1), 1)
         with np.errstate(all="ignore"):
             for start in range(0, len(weight), step):
                 part = slice(start, start + step)
                 found[:, part] = wide @ self.format.numbers(weight[part], scales[part]).T
-        return found
+        return found.reshape(*x.shape[:-1], len(weight))
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23 for the sums; of float16 its own 2**-10 besides."""
@@ -164,11 +168,6 @@ class Linear(KernelDefinition):
     def operations(self, size: Size) -> int:
         """Return a multiplication and an addition for each number of x and each of its weights."""
         return 2 * math.prod(size[:3])
-
-    def _fix(self, name: str) -> str:
-        if name == "x":
-            return "pass an array of two dimensions, converted with .astype(numpy.float16)"
-        return f"pass what kernels.{self.format.function} returns"
 
     def _refused(self, name: str, problem: str, fix: str) -> InvalidInput:
         return InvalidInput(f"{name} of {self.name} {problem}", fix=fix, binding=name)

@@ -19,7 +19,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.tiles import check_rows, grid_of, refuse_parameters, row_count
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -113,7 +113,10 @@ def _cost(candidate: Candidate, size: Size) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Matmul(KernelDefinition):
-    """``c = a @ b`` of ``a[m, k]`` and ``b[k, n]``, row-major; ``c`` is float32. A size is (m, n, k)."""
+    """``c = a @ b`` of ``a[..., k]`` and ``b[k, n]``, row-major; ``c`` is float32. A size is (m, n, k).
+
+    All axes of ``a`` before the last count rows, m in all: they follow each other as those of one matrix.
+    """
 
     name: str
     dtype: np.dtype[Any]
@@ -136,13 +139,20 @@ class Matmul(KernelDefinition):
         return _SPACE
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (m, n, k)."""
-        fix = f"pass an array of two dimensions, converted with .astype(numpy.{self.dtype})"
-        check_matrices(self.name, operands, parameters, (self.dtype,), fix)
-        (m, k), (inner, n) = operands["a"].shape, operands["b"].shape
+        """Return (m, n, k); raises InvalidInput."""
+        refuse_parameters(self.name, parameters)
+        check_rows(self.name, operands, (self.dtype,), least_axes=2)
+        a, b = operands["a"].shape, operands["b"].shape
+        m, k, (inner, n) = row_count(a), a[-1], b[-2:]
         if k != inner:
             raise InvalidInput(
                 f"a of {self.name} has {k} columns and b has {inner} rows", fix="pass matrices that can be multiplied"
+            )
+        if len(b) > 2:
+            raise InvalidInput(
+                f"b of {self.name} has the shape {b}, and must be one matrix for all rows of a",
+                fix=f"call kernels.matmul(driver, {self.dtype.name!r}), which multiplies batches",
+                binding="b",
             )
         return m, n, k
 
@@ -162,8 +172,9 @@ class Matmul(KernelDefinition):
         """Return one dispatch, or two if parts of k are summed apart; of matrices without elements the one that makes zeros."""
         (m, n, k), constants = call.size, dict(call.candidate.constants)
         f32 = np.dtype(np.float32)
+        c = Operand((*call.operands["a"].shape[:-1], n), f32)
         if 0 in call.size:
-            return zeros_plan("c", (m, n), f32)
+            return zeros_plan("c", c.shape, f32)
         del constants["SPLIT_K"]
         any_matrices, wide, adding = self.modules(call.device)
         limits, part = call.device.physical.limits, _split(call.candidate, call.size)
@@ -173,7 +184,7 @@ class Matmul(KernelDefinition):
         module, out = wide if n % _QUAD == 0 else any_matrices, "c" if parts == 1 else "parts"
         pushed = {"m": m, "n": n, "k": k, "part": part}
         step = Step(module, ("a", "b", out), (across, down, parts), constants, pushed)
-        outputs = {"c": Operand((m, n), f32)}
+        outputs = {"c": c}
         if parts == 1:
             return Plan((step,), outputs)
         pushed = {"elements": m * n, "count": parts}

@@ -1,4 +1,4 @@
-"""layernorm and rmsnorm: the rows of a matrix, each scaled by what its numbers have as their variance or mean square.
+"""layernorm and rmsnorm: rows along the last axis, each scaled by the variance or the mean square of its numbers.
 
 A row is read once where its numbers fit into a workgroup's registers: they are summed, squared and scaled from there. Longer
 rows are read twice, by one workgroup, or by several where they are longer than the candidate's tile: one dispatch leaves what
@@ -23,7 +23,7 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDef
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.tiles import check_rows, grid_of, row_count
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -76,7 +76,7 @@ _SPACE = TuningSpace(
 
 
 class RowsKernel(KernelDefinition):
-    """What both kernels share: ``x`` (rows, columns) of float32 or float16, the others (columns,) of its type.
+    """What both kernels share: ``x`` (..., columns) of float32 or float16, the others (columns,) of its type.
 
     A size is (rows, columns, bytes of a number), so that each type has records of its own. Results are of x's type, sums are
     float32.
@@ -105,26 +105,35 @@ class RowsKernel(KernelDefinition):
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns, bytes of a number); raises InvalidInput."""
         check_parameters(self.name, parameters, ("eps",))
-        fix = "pass an array of two dimensions, converted with .astype(numpy.float32)"
         x = operands["x"]
-        check_matrices(self.name, {"x": x}, {}, (_F32, _F16), fix)
+        check_rows(self.name, {"x": x}, (_F32, _F16))
         for name in self.inputs[1:]:
-            one = operands[name]
-            if one.shape != x.shape[1:] or one.dtype != x.dtype:
-                raise InvalidInput(
-                    f"{name} of {self.name} has the shape {one.shape} and the type {one.dtype}, and must be as a row of x: "
-                    f"{x.shape[1:]}, {x.dtype}",
-                    fix=f"pass an array of that shape, converted with .astype(numpy.{x.dtype})",
-                    binding=name,
-                )
+            self._check_like_a_row(name, operands[name], x)
         self._eps(parameters)
-        return (*x.shape, x.dtype.itemsize)
+        return row_count(x.shape), x.shape[-1], x.dtype.itemsize
+
+    def _check_like_a_row(self, name: str, operand: Operand, x: Operand) -> None:
+        """Check that an array has the shape and type of one row of x; raises InvalidInput otherwise."""
+        row = x.shape[-1:]
+        fixes = []
+        if operand.shape != row:
+            is_reshaped_row = math.prod(operand.shape) == row[0]
+            fixes.append(f"pass {name}.reshape(-1)" if is_reshaped_row else f"pass an array of the shape {row}")
+        if operand.dtype != x.dtype:
+            fixes.append(f"convert it with .astype(numpy.{x.dtype})")
+        if fixes:
+            raise InvalidInput(
+                f"{name} of {self.name} has the shape {operand.shape} and the type {operand.dtype}, and must be as a row of x: "
+                f"{row}, {x.dtype}",
+                fix=", and ".join(fixes),
+                binding=name,
+            )
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile; raises UnsupportedFeature."""
         (rows, columns, _), candidate, dtype = call.size, call.candidate, call.operands["x"].dtype
         if 0 in call.size:
-            return zeros_plan("y", (rows, columns), dtype)
+            return zeros_plan("y", call.operands["x"].shape, dtype)
         is_wide = columns % (_VECTOR_BYTES // dtype.itemsize) == 0
         several, alone, statistics, apply = (pair[is_wide] for pair in self._pairs(dtype, call.device))
         push, specs = {"rows": rows, "columns": columns, "eps": self._eps(call.parameters)}, dict(candidate.constants)
@@ -223,14 +232,15 @@ class LayerNorm(RowsKernel):
     def expected(self, *arrays: NDArray[Any], eps: float = _LAYERNORM_EPS, **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once."""
         x, weight, bias = arrays
-        found, small = np.empty_like(x), self._eps({"eps": eps})
+        rows, small = _rows(x), self._eps({"eps": eps})
+        found = np.empty_like(rows)
         with np.errstate(all="ignore"):
-            for part in _parts(x):
-                row = x[part].astype(np.float64)
+            for part in _parts(rows):
+                row = rows[part].astype(np.float64)
                 row -= row.mean(axis=1, keepdims=True)
                 row /= np.sqrt((row * row).mean(axis=1, keepdims=True) + small)
                 found[part] = row * weight + bias
-        return found
+        return found.reshape(x.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +262,19 @@ class RmsNorm(RowsKernel):
     def expected(self, *arrays: NDArray[Any], eps: float = _RMSNORM_EPS, **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once."""
         x, weight = arrays
-        found, small = np.empty_like(x), self._eps({"eps": eps})
+        rows, small = _rows(x), self._eps({"eps": eps})
+        found = np.empty_like(rows)
         with np.errstate(all="ignore"):
-            for part in _parts(x):
-                row = x[part].astype(np.float64)
+            for part in _parts(rows):
+                row = rows[part].astype(np.float64)
                 row /= np.sqrt((row * row).mean(axis=1, keepdims=True) + small)
                 found[part] = row * weight
-        return found
+        return found.reshape(x.shape)
+
+
+def _rows(x: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as a matrix of the rows along its last axis."""
+    return x.reshape(row_count(x.shape), x.shape[-1])
 
 
 def _parts(x: NDArray[Any]) -> list[slice]:

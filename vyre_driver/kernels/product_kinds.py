@@ -61,7 +61,7 @@ def product(  # noqa: PLR0913 -- by keyword
                 fix="give True or False, and arrays with each call",
                 parameter=name,
             )
-    if activation not in (None, *ACTIVATIONS):
+    if activation is not None and (not isinstance(activation, str) or activation not in ACTIVATIONS):
         raise InvalidInput(
             f"there is no activation {activation!r}",
             fix=f"give None or one of {', '.join(ACTIVATIONS)}",
@@ -85,7 +85,7 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
     UnsupportedFeature
         If it is ``"tensor"`` and the device has no such matrices; as ``TunedKernel``.
     """
-    if require not in (None, TENSOR):
+    if require is not None and (not isinstance(require, str) or require != TENSOR):
         raise InvalidInput(f"require is {require!r}", fix=f"give None or {TENSOR!r}", parameter="require")
     kernel = TunedKernel(driver, definition)
     if definition.is_on_matrices(kernel.device):
@@ -93,7 +93,7 @@ def on_driver(driver: Driver, definition: Product | Attention, element: ElementT
     lack = definition.lack(kernel.device)
     if require is not None:
         raise UnsupportedFeature(
-            f"{definition.name} is to run on tensor cores, and {lack}",
+            f"{definition.public_name} is to run on tensor cores, and {lack}",
             fix="leave require out to run it on ordinary units, or choose another device",
             feature="cooperativeMatrix",
         )

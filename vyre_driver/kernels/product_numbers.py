@@ -41,7 +41,7 @@ def element_of(dtype: DTypeLike, known: dict[str, ElementType], what: str) -> El
     """Return the type that a name or a type of numpy or ml_dtypes means; raises InvalidInput if it is none of those known."""
     try:
         name = dtype if isinstance(dtype, str) and dtype in known else str(np.dtype(dtype).name)
-    except TypeError:  # no type at all
+    except (TypeError, ValueError):  # no type at all
         name = dtype if isinstance(dtype, str) else repr(dtype)
     if name in known:
         return known[name]

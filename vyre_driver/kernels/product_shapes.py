@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,27 @@ class ProductShape:
         return self.batch, self.m, self.n, self.k
 
 
+def _batch_fix(names: tuple[str, str], shapes: tuple[Shape, Shape]) -> str:
+    """Return how two arrays whose batches differ become a product: as one matrix for all, reshaped, or repeated."""
+    batches = [shape[:-2] for shape in shapes]
+    for name, shape, batch in zip(names, shapes, batches, strict=True):
+        if math.prod(batch) == 1:
+            return f"give {name}.reshape{shape[-2:]}, one matrix for all"
+    if math.prod(batches[0]) == math.prod(batches[1]):
+        return f"give {names[1]}.reshape{(*batches[0], *shapes[1][-2:])}"
+    axes = itertools.zip_longest(*(batch[::-1] for batch in batches), fillvalue=1)
+    pairs = list(axes)[::-1]
+    if any(one != other and 1 not in (one, other) for one, other in pairs):
+        return "give batches of one shape, or one matrix for all"
+    batch = tuple(other if one == 1 else one for one, other in pairs)
+    repeated = [
+        f"numpy.broadcast_to({name}, {(*batch, *shape[-2:])})"
+        for name, shape in zip(names, shapes, strict=True)
+        if shape[:-2] != batch
+    ]
+    return f"give {' and '.join(repeated)}"
+
+
 def product_shape(
     kernel: str, names: tuple[str, str], shapes: tuple[Shape, Shape], transposed: tuple[bool, bool]
 ) -> ProductShape:
@@ -54,7 +76,8 @@ def product_shape(
             )
     (m, k), (inner, n) = (shape[:-3:-1] if swapped else shape[-2:] for shape, swapped in zip(shapes, transposed, strict=True))
     if k != inner:
-        swapped = "".join(f", {name} is transposed" for name, is_so in zip(names, transposed, strict=True) if is_so)
+        stored = zip(names, transposed, strict=True) if names == ("a", "b") else ()  # linear's weight is always (n, k)
+        swapped = "".join(f", {name} is transposed" for name, is_transposed in stored if is_transposed)
         raise InvalidInput(
             f"{names[0]} of {kernel} has the shape {shapes[0]} and {names[1]} {shapes[1]}{swapped}: rows of {k} numbers, and "
             f"columns of {inner}",
@@ -64,7 +87,7 @@ def product_shape(
     if of_a and of_b and of_a != of_b:
         raise InvalidInput(
             f"{names[0]} of {kernel} is a batch of {of_a} matrices and {names[1]} one of {of_b}",
-            fix="give batches of one shape, or one matrix for all",
+            fix=_batch_fix(names, shapes),
         )
     if not of_b and not transposed[0]:
         return ProductShape(1, math.prod(of_a) * m, n, k, m * k, k * n, (*of_a, m, n))

@@ -50,6 +50,21 @@ class Product(KernelDefinition):
     inputs: tuple[str, ...]
     sizes = tuple((1, side, side, side) for side in (256, 512, 1024, 2048, 4096, 8192))
 
+    @property
+    def public_name(self) -> str:
+        """What messages call the kernel: ``linear`` has ``x`` and ``weight``, ``matmul`` ``a`` and ``b``."""
+        return "linear" if self.inputs[0] == "x" else "matmul"
+
+    def count_fix(self, received: int) -> str:
+        """Return how to call or make the kernel so that it takes as many arrays."""
+        wanted = f"give {len(self.inputs)}"
+        if received == len(self.inputs) - 1 and (extra := self.inputs[2:]):
+            return f"{wanted}, or make the kernel without one: kernels.{self.public_name}(..., {extra[0]}=False)"
+        missing = [role for role in ("bias", "residual") if role not in self.inputs]
+        if received == len(self.inputs) + 1 and missing and self.description.result.out.is_float:
+            return f"{wanted}, or make the kernel with one more: kernels.{self.public_name}(..., {missing[0]}=True)"
+        return wanted
+
     def is_on_matrices(self, device: DeviceFacts) -> bool:
         """Whether the device has cooperative matrices for these types."""
         return fragment_of(self.description, device) is not None
@@ -68,7 +83,7 @@ class Product(KernelDefinition):
             feature = _STORAGE.get(element.byte_len)
             if feature is not None and feature not in device.features:
                 raise UnsupportedFeature(
-                    f"{self.name} needs {feature}, and {device.physical.name!r} is open without it",
+                    f"{self.public_name} needs {feature}, and {device.physical.name!r} is open without it",
                     fix="run with the vyre layer, choose another device, or convert the matrices to float32",
                     feature=feature,
                 )
@@ -80,24 +95,24 @@ class Product(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, m, n, k); raises InvalidInput, and LimitExceeded where sums of int8 may not fit into int32."""
-        check_parameters(self.name, parameters, ("scale",), _CHOSEN)
+        check_parameters(self.public_name, parameters, ("scale",), _CHOSEN)
         self._scale(parameters)
         description, (a, b) = self.description, self.inputs[:2]
         for name in (a, b):
-            check_element(self.name, name, operands[name].dtype, description.operand, operands[a].dtype)
+            check_element(self.public_name, name, operands[name].dtype, description.operand, operands[a].dtype)
         shape, out = self._shape(operands), self._out_dtype(operands)
         for name, role in zip(self.inputs[2:], description.result.extra_buffers, strict=True):
             wanted = (shape.n,) if role == "bias" else shape.out
-            check_element(self.name, name, operands[name].dtype, description.result.out, out)
+            check_element(self.public_name, name, operands[name].dtype, description.result.out, out)
             if operands[name].shape != wanted:
                 raise InvalidInput(
-                    f"{name} of {self.name} has the shape {operands[name].shape}, and must have {wanted}",
+                    f"{name} of {self.public_name} has the shape {operands[name].shape}, and must have {wanted}",
                     fix="give an array of that shape",
                     binding=name,
                 )
         if not description.operand.is_float and shape.k > _MOST_EXACT:
             raise LimitExceeded(
-                f"{self.name} would sum {shape.k} products of int8 as int32, which holds the sum of any {_MOST_EXACT}",
+                f"{self.public_name} would sum {shape.k} products of int8 as int32, which holds the sum of any {_MOST_EXACT}",
                 fix=f"multiply parts of at most {_MOST_EXACT} along k, and add them as int64",
                 requested=shape.k,
                 limit=_MOST_EXACT,
@@ -183,7 +198,7 @@ class Product(KernelDefinition):
     def _shape(self, operands: Mapping[str, Operand]) -> ProductShape:
         a, b = self.inputs[:2]
         transposed = self.description.a_transposed, self.description.b_transposed
-        return product_shape(self.name, (a, b), (operands[a].shape, operands[b].shape), transposed)
+        return product_shape(self.public_name, (a, b), (operands[a].shape, operands[b].shape), transposed)
 
     def _out_dtype(self, operands: Mapping[str, Operand]) -> np.dtype[Any]:
         """Return the type of the result: of bfloat16 the one that the operands have."""
@@ -196,11 +211,11 @@ class Product(KernelDefinition):
         found = float32_of(given)
         if found is None:
             raise InvalidInput(
-                f"scale of {self.name} is {given!r}, which is not a number", fix="give a float", parameter="scale"
+                f"scale of {self.public_name} is {given!r}, which is not a number", fix="give a float", parameter="scale"
             )
         if not self.description.result.out.is_float and given != 1:
             raise InvalidInput(
-                f"scale of {self.name} is {given!r}, and its results are whole numbers",
+                f"scale of {self.public_name} is {given!r}, and its results are whole numbers",
                 fix="ask for results of float32",
                 parameter="scale",
             )

@@ -1,4 +1,4 @@
-"""Softmax along the rows of a matrix: ``exp(x - max) / sum(exp(x - max))``, stable for numbers of any magnitude.
+"""Softmax along the last axis: ``exp(x - max) / sum(exp(x - max))``, stable for numbers of any magnitude.
 
 A row is read once for its largest number and its sum, which is scaled again whenever a larger one comes, and written from
 registers where it fits there, else from a second reading. Rows longer than the candidate's tile are split among workgroups: one
@@ -15,7 +15,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
-from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.tiles import check_rows, grid_of, refuse_parameters, row_count
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -64,6 +64,8 @@ _SPACE = TuningSpace(
 class Softmax(KernelDefinition):
     """Rows of float32, of 0 to 2**20 numbers or more, to rows that sum to 1. A size is (rows, columns).
 
+    Rows lie along the last axis; all axes before it count rows.
+
     As numpy has it, a row with a NaN or a plus infinity in it becomes all NaN, and so does one of minus infinities alone;
     beside other numbers a minus infinity becomes 0.
     """
@@ -87,16 +89,17 @@ class Softmax(KernelDefinition):
         return _SPACE
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (rows, columns)."""
-        fix = "pass an array of two dimensions, converted with .astype(numpy.float32)"
-        check_matrices(self.name, operands, parameters, (np.dtype(np.float32),), fix)
-        return operands["x"].shape
+        """Return (rows, columns); raises InvalidInput."""
+        refuse_parameters(self.name, parameters)
+        check_rows(self.name, operands, (np.dtype(np.float32),))
+        shape = operands["x"].shape
+        return row_count(shape), shape[-1]
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile."""
         (rows, columns), candidate = call.size, call.candidate
         if 0 in call.size:
-            return zeros_plan("y", call.size, call.operands["x"].dtype)
+            return zeros_plan("y", call.operands["x"].shape, call.operands["x"].dtype)
         several, alone, statistics, apply = zip(*[iter(self.modules(call.device))] * 2, strict=True)
         push, specs, is_wide = {"rows": rows, "columns": columns}, dict(candidate.constants), columns % _QUAD == 0
         parts = math.ceil(columns / candidate["TILE_X"])
@@ -119,23 +122,24 @@ class Softmax(KernelDefinition):
     def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once; some rows at a time, for the memory that they take."""
         (x,) = arrays
-        found = np.empty(x.shape, np.float32)
         if not x.size:
-            return found
-        step = max(_NUMBERS_AT_ONCE // x.shape[1], 1)
+            return np.empty(x.shape, np.float32)
+        rows = x.reshape(-1, x.shape[-1])
+        found = np.empty(rows.shape, np.float32)
+        step = max(_NUMBERS_AT_ONCE // rows.shape[1], 1)
         with np.errstate(all="ignore"):
-            for start in range(0, len(x), step):
-                numbers = x[start : start + step].astype(np.float64)
+            for start in range(0, len(rows), step):
+                numbers = rows[start : start + step].astype(np.float64)
                 powers = np.exp(numbers - numbers.max(axis=1, keepdims=True))
                 found[start : start + step] = powers / powers.sum(axis=1, keepdims=True)
-        return found
+        return found.reshape(x.shape)
 
     def tolerance(self, size: Size) -> float:
         """Return 32 + sqrt(columns / 1024) units of 2**-23: for exp near 0, of which Vulkan asks 3 ulp, and for the sums."""
         return float(np.finfo(np.float32).eps) * (32 + math.sqrt(size[1] / 1024))
 
     def moved_bytes(self, size: Size) -> int:
-        """Return the bytes of both matrices."""
+        """Return the bytes of both arrays."""
         return 2 * 4 * math.prod(size)
 
 

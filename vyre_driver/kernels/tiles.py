@@ -1,4 +1,4 @@
-"""What the kernels on matrices share: the check of a matrix, and grids with one workgroup for each tile.
+"""What the kernels on matrices and on rows share: the checks of their arrays, and grids with a workgroup for each tile.
 
 Source: Vulkan 1.3, limit ``maxComputeWorkGroupCount``: 65,535 along an axis is all that every device has.
 """
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import Operand
     from vyre_driver.vulkan.devices import DeviceLimits
 
+_AXES = {1: "one axis", 2: "two axes"}
+_AXES_FIXES = {1: "give an array of one row or more", 2: "give a matrix: reshape a vector to one row or one column"}
+
 
 def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
     """Return workgroups along x and y for at least so many tiles, row by row; shaders leave those past the last tile.
@@ -31,25 +34,62 @@ def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
 def check_matrices(
     kernel: str,
     operands: Mapping[str, Operand],
-    parameters: Mapping[str, object],
     dtypes: Sequence[np.dtype[np.generic]],
     fix: str,
 ) -> None:
-    """Check that all are matrices of one of these types, and that no parameters are given.
+    """Check that all are matrices of one of these types.
 
     Raises
     ------
     InvalidInput
         If not; ``fix`` says what makes a matrix of such a type.
     """
-    if parameters:
-        raise InvalidInput(f"{kernel} takes no parameters and got {sorted(parameters)}", fix="leave them out")
-    *others, last = [one.name for one in dtypes]
-    types = f"{', '.join(others)} or {last}" if others else last
-    for name, one in operands.items():
-        if len(one.shape) != 2 or one.dtype not in dtypes:
+    for name, operand in operands.items():
+        if len(operand.shape) != 2 or operand.dtype not in dtypes:
             raise InvalidInput(
-                f"{name} of {kernel} has the shape {one.shape} and the type {one.dtype}, and must be a matrix of {types}",
+                f"{name} of {kernel} has the shape {operand.shape} and the type {operand.dtype}, and must be a matrix of "
+                f"{_listed(dtypes)}",
                 fix=fix,
                 binding=name,
             )
+
+
+def check_rows(
+    kernel: str, operands: Mapping[str, Operand], dtypes: Sequence[np.dtype[np.generic]], *, least_axes: int = 1
+) -> None:
+    """Check that arrays have one of these types, and enough axes: the last one is a row, those before it count rows.
+
+    Raises
+    ------
+    InvalidInput
+        If the type is another one, or there are fewer than ``least_axes`` axes.
+    """
+    for name, operand in operands.items():
+        if operand.dtype not in dtypes:
+            raise InvalidInput(
+                f"{name} of {kernel} has the type {operand.dtype}, and must have the type {_listed(dtypes)}",
+                fix=f"convert it with .astype(numpy.{dtypes[0]})",
+                binding=name,
+            )
+        if len(operand.shape) < least_axes:
+            raise InvalidInput(
+                f"{name} of {kernel} has the shape {operand.shape}, and must have {_AXES[least_axes]} or more",
+                fix=_AXES_FIXES[least_axes],
+                binding=name,
+            )
+
+
+def row_count(shape: tuple[int, ...]) -> int:
+    """Return how many rows an array has along its last axis; a vector is one row."""
+    return math.prod(shape[:-1])
+
+
+def refuse_parameters(kernel: str, parameters: Mapping[str, object]) -> None:
+    """Check that a call has no parameters, and raise InvalidInput otherwise."""
+    if parameters:
+        raise InvalidInput(f"{kernel} takes no parameters and got {sorted(parameters)}", fix="leave them out")
+
+
+def _listed(dtypes: Sequence[np.dtype[np.generic]]) -> str:
+    *others, last = [dtype.name for dtype in dtypes]
+    return f"{', '.join(others)} or {last}" if others else last

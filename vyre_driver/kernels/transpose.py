@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
-from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.tiles import check_matrices, grid_of, refuse_parameters
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _QUAD = 4
 _WORD_BYTES = 4
+_TYPES_FIX = "convert it with .astype(numpy.float32), or reinterpret another type of 4 bytes with .view(numpy.uint32)"
+_AXES_FIX = "pass one matrix: a vector as a.reshape(1, -1), the matrices of a batch one by one"
 _DTYPES = tuple(np.dtype(one) for one in (np.float32, np.uint32, np.int32))
 
 
@@ -69,8 +71,9 @@ class Transpose(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns)."""
-        fix = "pass an array of two dimensions; other types of 4 bytes can be reinterpreted with .view(numpy.uint32)"
-        check_matrices(self.name, operands, parameters, _DTYPES, fix)
+        refuse_parameters(self.name, parameters)
+        is_matrix = len(operands["a"].shape) == 2
+        check_matrices(self.name, operands, _DTYPES, _TYPES_FIX if is_matrix else _AXES_FIX)
         return operands["a"].shape
 
     def plan(self, call: Call) -> Plan:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.target import TuningTarget
+from vyre_driver.display.line import count
 from vyre_driver.errors import InvalidInput
 from vyre_driver.specialization.values import SpecMap
 
@@ -121,6 +122,11 @@ class KernelDefinition(ABC):
     """Whether an output may be the buffer of an input: each number is read before anybody writes its place."""
 
     @property
+    def public_name(self) -> str:
+        """What messages call the kernel: the function that a caller made it with."""
+        return self.name
+
+    @property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
         """What a call takes by keyword: that which ``expected`` names."""
         named = inspect.signature(self.expected).parameters.values()
@@ -164,12 +170,16 @@ class KernelDefinition(ABC):
         """
         if len(arrays) != len(self.inputs):
             raise InvalidInput(
-                f"{self.name} takes {len(self.inputs)} arrays ({', '.join(self.inputs)}) and got {len(arrays)}",
-                fix=f"give {len(self.inputs)}",
+                f"{self.public_name} takes {count(len(self.inputs), 'array')} ({', '.join(self.inputs)}) and got {len(arrays)}",
+                fix=self.count_fix(len(arrays)),
                 expected=len(self.inputs),
                 received=len(arrays),
             )
         return {name: Operand(one.shape, one.dtype) for name, one in zip(self.inputs, arrays, strict=True)}
+
+    def count_fix(self, received: int) -> str:  # noqa: ARG002 -- of those that are made with or without an array
+        """Return what to do where a call has another number of arrays than the kernel takes."""
+        return f"give {len(self.inputs)}"
 
     def call(
         self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts

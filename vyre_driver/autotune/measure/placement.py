@@ -92,7 +92,7 @@ def bind_plan(kernel: TunedKernel, plan: Plan, inputs: Mapping[str, Buffer], out
 
     Raises InvalidInput if they do not, or one is written before it was read; and as ``BoundPlan``.
     """
-    written = checked_outputs(kernel.name, plan, tuple(outputs))
+    written = checked_outputs(kernel.definition.public_name, plan, tuple(outputs))
     check_overwritten(inputs, written, may_overwrite=kernel.definition.may_overwrite)
     named = {**inputs, **{one.name: one.target for one in written}}
     return kernel.driver.context.room.make(lambda: BoundPlan(kernel, plan, named))
@@ -169,7 +169,7 @@ class ResidentCall:
         self._kernel = kernel
         self._plan = plan
         self._given = given
-        self._outputs = checked_outputs(kernel.name, plan, out)
+        self._outputs = checked_outputs(kernel.definition.public_name, plan, out)
         self._made: list[Buffer] = []
         for name, one in [*given.items(), *((one.name, one.target) for one in self._outputs)]:
             if isinstance(one, Buffer):
@@ -228,7 +228,8 @@ class ResidentCall:
     def _check_usable(self, name: str, buffer: Buffer) -> None:
         if buffer.device is not self._kernel.driver.context.device:
             raise InvalidInput(
-                f"{name} of {self._kernel.name} got a buffer of another driver, on {buffer.device.physical.name!r}",
+                f"{name} of {self._kernel.definition.public_name} got a buffer of another driver, on "
+                f"{buffer.device.physical.name!r}",
                 fix="make it with the driver of the kernel",
                 binding=name,
             )

@@ -18,6 +18,7 @@ from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.memory import check_sizes
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.copies import refuse_copies
+from vyre_driver.runtime.context import Context
 from vyre_driver.runtime.describe import SignatureProperty, tuned_signature
 from vyre_driver.runtime.resident import check_buffers
 from vyre_driver.spirv.disassembler import disassemble
@@ -53,6 +54,8 @@ class TunedKernel:
 
         Raises
         ------
+        InvalidInput
+            If ``driver`` is no driver.
         UnsupportedFeature
             If the device cannot run the kernel.
         InvalidTuningSpace
@@ -60,6 +63,7 @@ class TunedKernel:
         DispatchFailed
             If the driver is closed.
         """
+        _check_driver(driver, definition.public_name)
         driver.context.device.check_usable()
         self.driver = driver
         self.definition = definition
@@ -180,7 +184,7 @@ class TunedKernel:
             if call is None or call.form != form:
                 call = self._prepared(form, wanted)
             call.used = next(self.driver.context.room.uses)
-            return call.run(self.name, given, out)
+            return call.run(self.definition.public_name, given, out)
 
     def bind(
         self,
@@ -206,7 +210,7 @@ class TunedKernel:
         plan = self._plan(Call(operands, parameters, size, chosen, self.device))
         if len(outputs) != len(plan.outputs):
             raise InvalidInput(
-                f"{self.definition.name} writes {len(plan.outputs)} buffers and got {len(outputs)} as out",
+                f"{self.definition.public_name} writes {count(len(plan.outputs), 'buffer')} and got {len(outputs)} as out",
                 fix=f"give {', '.join(plan.outputs)}",
             )
         return bind_plan(self, plan, dict(zip(self.definition.inputs, buffers, strict=True)), outputs)
@@ -267,7 +271,10 @@ class TunedKernel:
         """Return a call's plan, whose memory fits into buffers of the device; LimitExceeded names what does not."""
         plan = self.definition.plan(call)
         memory = {**call.operands, **plan.outputs, **plan.temporaries}
-        sizes = [(f"{name} of {self.name}", math.prod(one.shape) * one.dtype.itemsize) for name, one in memory.items()]
+        sizes = [
+            (f"{name} of {self.definition.public_name}", math.prod(one.shape) * one.dtype.itemsize)
+            for name, one in memory.items()
+        ]
         check_sizes(self.driver.context.device, sizes)
         return plan
 
@@ -294,6 +301,16 @@ class TunedKernel:
                     with warned():
                         tune_unasked(self, size)
         return self.candidate(size)
+
+
+def _check_driver(driver: object, kernel: str) -> None:
+    """Check that a kernel is made for a driver; callers new to this pass the arrays there."""
+    if not isinstance(getattr(driver, "context", None), Context):
+        raise InvalidInput(
+            f"{kernel} is made for a driver and got something of type {type(driver).__name__}",
+            fix="pass a Driver that this process has opened, and call what comes back on arrays",
+            parameter="driver",
+        )
 
 
 def _typed(values: Mapping[str, object]) -> list[tuple[str, type, str]]:

@@ -6,12 +6,14 @@ import itertools
 import threading
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cache.loop_limits import LoopLimit
 from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
@@ -23,6 +25,7 @@ from vyre_driver.runtime.allocation import Allocator
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program, name_of
 from vyre_driver.runtime.context import Context
+from vyre_driver.runtime.loop_limit import loop_limit
 from vyre_driver.runtime.pipelines import FirstPipelines, shared_store
 from vyre_driver.runtime.recording import recording_of_settings
 from vyre_driver.runtime.room import Room
@@ -144,6 +147,7 @@ class Driver(Allocator):
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording_of_settings())
         device_opened.make_room = self.context.room.make
+        device_opened.loop_limit = partial(loop_limit, LoopLimit(self.cache, pipelines.device_digest).known_or)
         device_opened.driver, device_opened.timeline = weakref.ref(self), self.events.timeline
         observe(self)
         tell_opened(self)

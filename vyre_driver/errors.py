@@ -15,6 +15,7 @@
     |   |   |-- InputChanged          2009
     |   |   |-- DriverCrashed         2017
     |   |   |-- WorkerLost            2018
+    |   |   |-- LoopCut               2019
     |   |   |-- ExecutionFault        2010
     |   |   |   |-- Trapped           2011
     |   |   |   |-- DivergentBarrier  2013
@@ -162,6 +163,10 @@ class DriverCrashed(DispatchFailed, code=2017):
 
 class WorkerLost(DispatchFailed, code=2018):
     """The processes that had the work have died, or none could take it (``task``, ``worker``: the last one's address)."""
+
+
+class LoopCut(DispatchFailed, code=2019):
+    """The device's driver ended a loop before its condition failed, as llvmpipe does (``limit``: the turns it allows)."""
 
 
 class ExecutionFault(DispatchFailed, code=2010):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vyre_driver.kompute.submission import record_in_order
+from vyre_driver.kompute.recording import record_in_order
 from vyre_driver.kompute.timing import TimedDispatches
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer

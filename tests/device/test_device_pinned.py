@@ -17,8 +17,8 @@ from literals import refusal
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed, DispatchTimeout, InvalidInput, UnsupportedFeature
 from vyre_driver.kompute import pinned as pinned_module
+from vyre_driver.kompute.array_dispatch import RecordedDispatch
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.pipeline import RecordedDispatch
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer
 

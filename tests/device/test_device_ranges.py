@@ -14,7 +14,7 @@ from vyre_driver.errors import DeviceLost, DeviceOutOfMemory
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.kompute.submission import record, record_alone
+from vyre_driver.kompute.recording import record, record_alone
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.vulkan.layer import _layer

@@ -26,6 +26,7 @@ TREE = {
     "InputChanged": (2009, "DispatchFailed", RuntimeError),
     "DriverCrashed": (2017, "DispatchFailed", RuntimeError),
     "WorkerLost": (2018, "DispatchFailed", RuntimeError),
+    "LoopCut": (2019, "DispatchFailed", RuntimeError),
     "ExecutionFault": (2010, "DispatchFailed", RuntimeError),
     "Trapped": (2011, "ExecutionFault", RuntimeError),
     "StepBudgetExceeded": (2012, "DispatchFailed", RuntimeError),

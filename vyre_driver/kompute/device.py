@@ -50,6 +50,8 @@ class KomputeDevice:
     timeline = Timeline()  # of its driver, once there is one
     allocate: Callable[[int, int, Any], Any] | None = None
     """What gives the memory of a resident buffer, where that is not a ``TensorBuffer``."""
+    loop_limit: Callable[[KomputeDevice], int] = staticmethod(lambda _: 0)
+    """Returns the number of turns after which its Vulkan driver ends loops, 0 where it ends none; its driver says how."""
 
     def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
         """Open the device on its queue family for compute; ``robust`` names what asks for robust access, if not the setting.

@@ -18,7 +18,8 @@ import numpy as np
 
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kompute.pinned import part_of_pinned
-from vyre_driver.kompute.submission import record, wait_for_earlier_work
+from vyre_driver.kompute.recording import record
+from vyre_driver.kompute.submission import wait_for_earlier_work
 from vyre_driver.kompute.transfers import Transfers
 from vyre_driver.vulkan.layer import _layer
 

@@ -39,6 +39,7 @@ class Load:
     push_words: tuple[int, ...]
     uploads: Sequence[tuple[TensorBuffer, NDArray[Any] | None]]
     downloads: Sequence[tuple[TensorBuffer, NDArray[Any]]]
+    dispatch: _layer.Dispatch | None = None  # once it was started
 
 
 class Overlap:
@@ -63,12 +64,16 @@ class Overlap:
             If that takes longer than the deadline allows; it goes on.
         DeviceLost
             If the device was lost.
+        LoopCut
+            If the driver has cut a loop of the load's.
         DispatchFailed
             If it failed otherwise.
         """
         if self._mover is not None:
             self._device.movers.wait(self._mover, self._steps[-1], deadline)
         leaving, self._line[-1] = self._line[-1], None
+        if leaving is not None and leaving.dispatch is not None and leaving.dispatch.take_cut():
+            raise leaving.pipeline.cut_error()
         return leaving
 
     def start(self, load: Load | None) -> None:
@@ -115,4 +120,5 @@ class Overlap:
 
     def _recorded(self, load: Load) -> _layer.Dispatch:
         assert self._device.layer is not None  # noqa: S101 -- without it nothing goes on beside a dispatch
-        return load.pipeline.recorded(self._device.layer, load.push_words)
+        load.dispatch = load.pipeline.recorded(self._device.layer, load.push_words, is_alone=True)
+        return load.dispatch

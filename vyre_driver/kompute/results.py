@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
+from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed, LoopCut
 
 if TYPE_CHECKING:
     from vyre_driver.vulkan.layer._layer import Failure
@@ -39,6 +39,18 @@ def failure_error(failure: Failure, device_name: str, available_bytes: int) -> B
     if failure.call == "create_pipeline":
         return KernelCompileFailed(what, fix=FIXES[KernelCompileFailed], result=failure.result)
     return DispatchFailed(what, fix=FIXES[DispatchFailed], result=failure.result)
+
+
+def cut_error(what: str, device_name: str, limit: int) -> LoopCut:
+    """Return the error of work in which the driver has cut a loop; ``what`` it was, ``limit`` its turns."""
+    return LoopCut(
+        f"the driver of {device_name!r} has ended a loop of {what} before its condition failed, and the results are wrong: it "
+        f"leaves every loop once all loops of an invocation have made {limit:,} turns together, where those of the invocations "
+        "beside it count, and those that %, // and math.fmod are made of",
+        fix="have each invocation make fewer turns, by several calls or more invocations for parts of the range, or use "
+        "another device",
+        limit=limit,
+    )
 
 
 def lost_error(device_name: str) -> DeviceLost:

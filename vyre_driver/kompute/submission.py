@@ -6,33 +6,31 @@ inside the submission.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError, UnsupportedFeature
+from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError
 from vyre_driver.kompute.deadline import NS_PER_S, Deadline
-from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
+from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT, cut_error
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.telemetry._timeline import label_of, label_of_number
 from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer._layer import LOOP_CUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Sequence
 
-    from vyre_driver.errors import DispatchTimeout
+    from vyre_driver.errors import DispatchTimeout, LoopCut
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.kompute.poller import Followed
+    from vyre_driver.kompute.recording import BlockingWork
     from vyre_driver.vulkan.layer._layer import PipelineFacts
 
     Work: TypeAlias = "_layer.Work | _layer.Dispatch | BlockingWork"
-    from vyre_driver.kompute.poller import Followed
-    from vyre_driver.runtime.bound import BoundKernel
 
 Outcome = tuple[BaseException | None]
 """How work ended: with what it failed, or None."""
 SUCCESS: Final[Outcome] = (None,)
-_NAMED = 4  # kernels of a batch
+_MOST_CUT = 256  # generations that are remembered for who asks for them
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -45,12 +43,13 @@ class NoDispatch:
     facts: PipelineFacts | None = None
     pipeline_ns = 0
     label = 0
+    watched: tuple[BoundPipeline, ...] = ()
 
     def __init__(self, device: KomputeDevice) -> None:
         """Remember the device."""
         self.device = device
 
-    def dispatch(self, push_words: tuple[int, ...]) -> None:
+    def dispatch(self, push_words: tuple[int, ...], cut_word: object = None) -> None:
         """Return no operation."""
 
 
@@ -62,17 +61,25 @@ class Submission(_layer.Runs):
     ``keep`` is held as long as the work may run, which has the device write down its ``clock``.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_device", "_keep", "_works")
+    __slots__ = ("__weakref__", "_clock", "_cut", "_device", "_keep", "_watched", "_works")
 
     def __init__(
-        self, device: KomputeDevice, works: Sequence[Work], keep: object, *, clock: _layer.Clock | None = None
+        self,
+        device: KomputeDevice,
+        works: Sequence[Work],
+        keep: object,
+        *,
+        clock: _layer.Clock | None = None,
+        watched: Sequence[BoundPipeline] = (),
     ) -> None:
-        """Hand nothing over yet."""
+        """Hand nothing over yet; of the dispatches of those ``watched`` the driver may cut a loop."""
         super().__init__(device.in_use, call_lock("the bound kernel"), works)
         self._device = device
         self._works = works
         self._keep = keep
         self._clock = clock
+        self._watched = watched
+        self._cut: list[int] = []  # the generations of which the driver has cut a loop, the latest
         device.keep_holder(self)
 
     @property
@@ -93,13 +100,15 @@ class Submission(_layer.Runs):
         return self._deadline(timeout).passed()
 
     def _raise_result(self, call: str, result: int) -> None:
-        raise self._device.error_of(_layer.Failure(call, result, 0))
+        raise self._device.error_of(_layer.Failure(call, result, 0)) if result != LOOP_CUT else self._cut_error()
 
     def run_alone(self, deadline: Deadline) -> None:
         """As ``run``, for a caller that holds ``KomputeDevice.in_use`` and has shown the submission to no other thread."""
         self._finish(deadline)
         self._submit()
         self._finish(deadline)
+        if self._generation in self._cut:
+            raise self._cut_error()
 
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
@@ -114,9 +123,8 @@ class Submission(_layer.Runs):
             if not is_mine:
                 return None
             with self._device.in_use:
-                for work in self._works:
-                    if work.is_pending and work.wait(0) != VK_SUCCESS:
-                        return None
+                if not self._has_ended():
+                    return None
                 self._submit()
                 return self._generation
 
@@ -175,7 +183,7 @@ class Submission(_layer.Runs):
 
         While another thread waits for it, it has not.
         """
-        if generation != self._generation:
+        if generation != self._generation and generation not in self._cut:
             return SUCCESS
         with _layer.Hold(self._lock, wait_ns / NS_PER_S) if wait_ns else self._lock.attempt() as is_mine:
             return self._outcome(generation, lambda: wait_ns) if is_mine else None
@@ -190,7 +198,7 @@ class Submission(_layer.Runs):
             if not is_mine:
                 return False
             with self._device.in_use:
-                return all(not work.is_pending or work.wait(0) == VK_SUCCESS for work in self._works)
+                return self._has_ended()
 
     def _deadline(self, timeout_s: float | Deadline | None) -> Deadline:
         if isinstance(timeout_s, Deadline):
@@ -210,7 +218,7 @@ class Submission(_layer.Runs):
         for work in self._works:
             if not work.is_pending:
                 continue
-            result = work.wait(deadline.left_ns())
+            result = self._note_cut(work.wait(deadline.left_ns()))
             if result == VK_TIMEOUT:
                 raise deadline.passed()
             if result:
@@ -220,13 +228,32 @@ class Submission(_layer.Runs):
         """Wait for what is running; returns a VkResult: 0, VK_TIMEOUT, or below 0."""
         for work in self._works:
             if work.is_pending:
-                result = work.wait(left_ns())
+                result = self._note_cut(work.wait(left_ns()))
                 if result:
                     return result
         return VK_SUCCESS
 
+    def _has_ended(self) -> bool:
+        """Whether nothing of it is pending, without a wait; a failure is raised to the waiter."""
+        return all(not work.is_pending or self._note_cut(work.wait(0)) == VK_SUCCESS for work in self._works)
+
+    def _note_cut(self, result: int) -> int:
+        """Return the VkResult of a wait, success where a loop was cut: who asks for this generation is told."""
+        if result != LOOP_CUT:
+            return result
+        self._cut = [*self._cut[1 - _MOST_CUT :], self._generation]
+        return VK_SUCCESS
+
+    def _cut_error(self) -> LoopCut:
+        if len(self._watched) == 1:
+            return self._watched[0].cut_error()
+        names = ", ".join(dict.fromkeys(one.name for one in self._watched))
+        return cut_error(f"one of the kernels {names}", self._device.physical.name, self._watched[0].loop_limit)
+
     def _outcome(self, generation: int, left_ns: Callable[[], int | None]) -> Outcome | None:
         """Wait for the work of that generation; returns how it ended, None if it has not. The caller holds the lock."""
+        if generation in self._cut:
+            return (self._cut_error(),)
         if generation != self._generation:
             return SUCCESS
         device = self._device
@@ -244,6 +271,8 @@ class Submission(_layer.Runs):
                 return SUCCESS
         if result == VK_TIMEOUT:
             return None
+        if generation in self._cut:
+            return (self._cut_error(),)
         return SUCCESS if result == VK_SUCCESS else (device.error_of_result(result),)
 
 
@@ -255,136 +284,3 @@ def wait_for_earlier_work(device: KomputeDevice, deadline: Deadline) -> None:
     if failure is not None and failure.result == VK_TIMEOUT:
         raise deadline.passed()
     device.raise_failure(failure)
-
-
-class BlockingWork:
-    """Recorded work without the layer: kompute waits inside ``submit``, and its result is what kompute says."""
-
-    is_pending = False
-
-    def __init__(self, device: KomputeDevice, evaluate: Callable[[], Any]) -> None:
-        """Remember what submits it."""
-        self._device = device
-        self._evaluate = evaluate
-
-    def submit(self) -> None:
-        """Submit and wait."""
-        self._device.call_kompute("run a dispatch", lambda _: self._evaluate())
-
-    def wait(self, timeout_ns: int | None = None) -> int:  # noqa: ARG002 -- as Work.wait
-        """Return at once: nothing is pending."""
-        return VK_SUCCESS
-
-
-def record(
-    device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object, *, device_only: bool = False, timed: bool = False
-) -> Submission:
-    """Record groups of operations into kompute's Sequences; those of one group are independent of each other.
-
-    Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations.
-    ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the device writes down its clock
-    before the first and after the last operation, where there are any and it has a clock. Raises DispatchFailed with what
-    recording failed with.
-    """
-    given = [group for group in groups if group]
-    parts = [given] if "barriers" in device.hooks else [[group] for group in given]
-    clock = _layer.take_clock(device.layer) if timed and given and device.is_timed and device.layer is not None else None
-
-    def record_parts(manager: Any) -> list[Work]:  # noqa: ANN401 -- kp has no types
-        sequences = [manager.sequence() for _ in parts]  # their works hold them as long as they may run
-        for one, part in zip(sequences, parts, strict=True):
-            started, stopped = (clock if part is end else None for end in (parts[0], parts[-1]))
-            _layer.record(one, part, device_only, started, stopped)
-        if device.layer is None:
-            return [BlockingWork(device, one.eval) for one in sequences]
-        return [_layer.Work(device.layer, one.eval, (manager, clock)) for one in sequences]
-
-    works = device.call_kompute("record a dispatch", record_parts)
-    return Submission(device, works, keep, clock=clock)
-
-
-def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:
-    """Return one submission of one pipeline, which holds it, and nothing of what is bound to it, which holds the submission."""
-    device = pipeline.device
-    if isinstance(pipeline, NoDispatch):
-        return Submission(device, (), pipeline)
-    if device.layer is not None and "barriers" in device.hooks:
-        return Submission(device, (pipeline.recorded(device.layer, push_words),), pipeline)
-    return record(device, [[pipeline.dispatch(push_words)]], pipeline, device_only=not device.shares_memory)
-
-
-def record_for_c(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> _layer.Taken:
-    """Return a recording of its own of one pipeline, for C code to run without the GIL.
-
-    Raises
-    ------
-    UnsupportedFeature
-        If the layer does not record single dispatches: it is off, or its hook for barriers is.
-    DispatchFailed
-        If it cannot be recorded, or the device is closed; DeviceLost, ForkError.
-    """
-    device = pipeline.device
-    device.check_usable()
-    if device.layer is None or "barriers" not in device.hooks:
-        raise UnsupportedFeature(
-            f"on {device.physical.name!r} no kernel can be run from C: the layer does not record its dispatches",
-            fix="let the layer and its barriers hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF)",
-            feature="bound_take",
-        )
-    dispatch = None if isinstance(pipeline, NoDispatch) else pipeline.recorded(device.layer, push_words)
-    taken = _layer.Taken(device.layer, device.in_use, dispatch, pipeline)
-    device.keep_holder(taken)
-    return taken
-
-
-def batch_label(dispatches: Sequence[BoundKernel]) -> int:
-    """Return what a submission of several is called in profiles: their names, and the bytes that they read and write."""
-    labels = [label_of_number(one.pipeline.label) for one in dispatches]
-    counts = Counter(name for name, _ in labels if name)
-    names = [name if times == 1 else f"{name} x{times}" for name, times in counts.items()]
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return label_of(", ".join(names[:_NAMED] + more), sum(moved for _, moved in labels))
-
-
-def record_in_order(dispatches: Sequence[BoundKernel], pushed: Sequence[tuple[int, ...]], *, timed: bool = False) -> Submission:
-    """Return one submission of these: each waits for those before it whose results it needs, and the rest run side by side.
-
-    ``pushed`` are the push constants of each.
-    """
-    device = dispatches[0].pipeline.device
-    operations = [one.pipeline.dispatch(words) for one, words in zip(dispatches, pushed, strict=True)]
-    groups = [
-        [operations[place] for place in group if operations[place] is not None]
-        for group in dependency_groups([(one.reads, one.writes) for one in dispatches])
-    ]
-    return record(device, groups, tuple(dispatches), device_only=not device.shares_memory, timed=timed)
-
-
-def dependency_groups(accesses: Sequence[tuple[frozenset[Span], frozenset[Span]]]) -> Iterator[list[int]]:
-    """Split operations, in order, into runs that need no barrier among themselves; yields the indices of each run.
-
-    Each operation is (spans read, spans written). Two depend on each other when one writes bytes that the other reads or
-    writes.
-    """
-    run: list[int] = []
-    read: set[Span] = set()
-    written: set[Span] = set()
-    for index, (reads, writes) in enumerate(accesses):
-        if run and (_share(written, reads | writes) or _share(read, writes)):
-            yield run
-            run, read, written = [], set(), set()
-        run.append(index)
-        read |= reads
-        written |= writes
-    if run:
-        yield run
-
-
-def _share(some: AbstractSet[Span], others: AbstractSet[Span]) -> bool:
-    """Whether two sets of spans have a byte in common; most are equal or of other memory."""
-    if not some.isdisjoint(others):
-        return True
-    begins: dict[int, list[Span]] = {}
-    for span in some:
-        begins.setdefault(span[0], []).append(span)
-    return any(one[1] < span[2] and span[1] < one[2] for span in others for one in begins.get(span[0], ()))

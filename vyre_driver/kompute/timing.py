@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.submission import batch_label, record_in_order
+from vyre_driver.kompute.recording import batch_label, record_in_order
 from vyre_driver.telemetry.stages import Stage
 
 if TYPE_CHECKING:

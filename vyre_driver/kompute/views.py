@@ -35,6 +35,13 @@ class Pieces(NamedTuple):
     after: tuple[Region, ...] = ()
     kept: tuple[TensorBuffer, ...] = ()
 
+    def watched(self, cut_word: TensorBuffer | None) -> Pieces:
+        """Return them with a word behind them in which a loop that was cut is noted; themselves without one."""
+        if cut_word is None:
+            return self
+        ranges = None if self.ranges is None else (*self.ranges, (0, cut_word.byte_len))
+        return self._replace(memory=(*self.memory, cut_word), ranges=ranges)
+
     @property
     def parts(self) -> tuple[tuple[int, int, int], ...]:
         """The VkBuffer, offset and bytes of each binding."""

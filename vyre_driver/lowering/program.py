@@ -18,6 +18,7 @@ from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate_for
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
+from vyre_driver.lowering.emit.turns import most_turns
 from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.capabilities import LOWERED, capabilities_of
@@ -48,6 +49,7 @@ _DIVIDING = frozenset({4})
 _LLVMPIPE = 13
 _KEPT = frozenset({"ulp_budget", "workgroup_override", "subgroup_size", "floats", "bounds", "lines"})
 _ROBUST = "robustBufferAccess"
+_FEW_TURNS = 1024  # which no driver cuts
 
 
 class ProgramSource(NamedTuple):
@@ -172,6 +174,7 @@ def prepare_for(
     target = target_for(device.physical, device.features, config, device.api_version)
     prepared = prepare(program, specs, config, capabilities_of(device.physical, device.features), target)
     check_limits(prepared, device.physical.limits)
+    prepared = prepared._replace(target=_watching(target, prepared.program, prepared.plan, device))
     size = None if config is None else config.subgroup_size
     if size is not None:
         check_subgroup_size(size, prepared.rules.workgroup, device.physical, device.features, "the program")
@@ -188,12 +191,14 @@ def emitted(program: Program, config: ProgramConfig, device: KomputeDevice | Non
     """
     from vyre_driver.lowering.emit.entry import emit  # late: as above
 
+    plan = BindingPlan.build(program)
     if device is not None:
         target = target_for(device.physical, device.features, config, device.api_version)
+        target = _watching(target, program, plan, device)
     else:
         exact, fast = config.float_mode == "exact", config.float_mode == "fast"
         target = LoweringTarget(strict=exact, contracts=fast, checks=config.bounds == "checked", lines=config.lines)
-    return emit(program, BindingPlan.build(program), (), target)
+    return emit(program, plan, (), target)
 
 
 def target_for(
@@ -228,6 +233,18 @@ def target_for(
         hides=is_llvmpipe,
         lines=asked.lines,
     )
+
+
+def _watching(target: LoweringTarget, program: Program, plan: BindingPlan, device: KomputeDevice) -> LoweringTarget:
+    """Return a target whose code says that a loop was cut, where the device's driver may cut one of the program's.
+
+    That takes a buffer: a program that has all that the device can bind is not watched.
+    """
+    if len(plan.descriptors) >= device.physical.limits.max_per_stage_descriptor_storage_buffers:
+        return target
+    turns = most_turns(program)
+    limit = device.loop_limit(device) if turns > _FEW_TURNS else 0
+    return target._replace(loop_limit=limit) if turns > limit // 2 else target
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

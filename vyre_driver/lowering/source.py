@@ -87,7 +87,8 @@ class PipelineSource:
     """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob.
 
     ``subgroup_size`` are the invocations that each of its subgroups must have, 0 where that is left to the device. ``name`` is
-    for profiles, and so are ``traversals``: of each binding 1 where it is read or written, 2 where it is both.
+    for profiles, and so are ``traversals``: of each binding 1 where it is read or written, 2 where it is both. ``loop_limit``
+    is the number of turns after which the driver cuts the loops of its code, 0 where it cuts none.
     """
 
     code: bytes
@@ -97,3 +98,9 @@ class PipelineSource:
     subgroup_size: int = 0
     name: str = ""
     traversals: tuple[int, ...] = ()
+    loop_limit: int = 0
+
+    @property
+    def watches_loops(self) -> bool:
+        """Whether its code has a buffer more, of one word, in which it says that the driver has cut a loop."""
+        return self.loop_limit > 0

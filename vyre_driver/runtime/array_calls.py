@@ -9,8 +9,8 @@ import numpy as np
 from vyre_driver.binding import _call_form
 from vyre_driver.binding.grid import grid
 from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
+from vyre_driver.kompute.array_dispatch import RecordedDispatch, allocate
 from vyre_driver.kompute.elements import check_target
-from vyre_driver.kompute.pipeline import RecordedDispatch, allocate
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
 from vyre_driver.runtime.strict import StrictCall

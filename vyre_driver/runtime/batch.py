@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.submission import batch_label, record_in_order
+from vyre_driver.kompute.recording import batch_label, record_in_order
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.futures import DispatchFuture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.binding.push_constants import repacked_push_constants
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.submission import record_alone, record_for_c
+from vyre_driver.kompute.recording import record_alone, record_for_c
 from vyre_driver.kompute.timing import run_timed
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime._runs import ToldRuns

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding._call_form import Form
     from vyre_driver.binding.structure import ResultForm
-    from vyre_driver.kompute.pipeline import RecordedDispatch
+    from vyre_driver.kompute.array_dispatch import RecordedDispatch
     from vyre_driver.runtime.room import Room
 
 _MAX_RECORDED = 8

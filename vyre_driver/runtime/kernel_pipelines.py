@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.kompute.pipeline import StageTimes
+    from vyre_driver.kompute.array_dispatch import StageTimes
     from vyre_driver.lowering.source import KernelSource, PipelineSource
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.trace import Trace
@@ -84,7 +84,7 @@ class KernelPipelines:
             self._keep_blob(made.facts)
             return made
         if not source.native:  # so that it is there when the store that machines share has answered
-            prepare_layout(device, len(pieces.memory), source.push_constant_bytes)
+            prepare_layout(device, len(pieces.memory) + source.watches_loops, source.push_constant_bytes)
         first = self.context.first_pipelines.make(
             self.key,
             source,

@@ -100,7 +100,9 @@ class FirstPipelines:
         self._device = device
         self._takes_blobs = takes_blobs
         self._is_usual = is_usual
-        self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))), clock)
+        self.device_digest = manifest_digest(encode_manifest(device_fields(device)))
+        """32 bytes that another driver version changes too."""
+        self._flights = SingleFlight(cache, self.device_digest, clock)
         self.clock = clock
         self.remote = remote if takes_blobs else None
         self._markers = CrashMarkers(cache) if remote is None else CrashMarkers(cache, remote.bury)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding, BindingPlan
-    from vyre_driver.kompute.pipeline import RecordedDispatch, StageTimes
+    from vyre_driver.kompute.array_dispatch import RecordedDispatch, StageTimes
 
 # The first is a quiet NaN as float16, bfloat16, float32 and float64, and 2147123194 as a 32-bit integer. Both bytes of each
 # differ from those of all others, so that one byte tells any two apart.

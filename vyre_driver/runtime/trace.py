@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vyre_driver.cache.entry import Verdict
-    from vyre_driver.kompute.pipeline import StageTimes
+    from vyre_driver.kompute.array_dispatch import StageTimes
     from vyre_driver.vulkan.layer._layer import PipelineExecutable, PipelineFacts
 
 

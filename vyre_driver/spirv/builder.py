@@ -160,10 +160,10 @@ class ModuleBuilder:
         self._globals += instruction(opcode, type_id, result, *operands)
         return result
 
-    def global_variable(self, pointer_type: int, storage_class: int) -> int:
-        """Declare a variable outside the functions."""
+    def global_variable(self, pointer_type: int, storage_class: int, *initial: int) -> int:
+        """Declare a variable outside the functions, which begins as a constant where one is given."""
         result = self.new_id()
-        self._globals += instruction(Op.Variable, pointer_type, result, storage_class)
+        self._globals += instruction(Op.Variable, pointer_type, result, storage_class, *initial)
         return result
 
     def build(self) -> bytes:

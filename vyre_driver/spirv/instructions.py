@@ -19,6 +19,7 @@ class Ins:
     ExtInst = 12
     Function = 54
     FunctionEnd = 56
+    FunctionCall = 57
     Variable = 59
     Load = 61
     Store = 62

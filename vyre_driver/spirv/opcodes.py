@@ -62,6 +62,7 @@ class StorageClass(IntEnum):
     INPUT = 1
     UNIFORM = 2
     WORKGROUP = 4
+    PRIVATE = 6
     FUNCTION = 7
     PUSH_CONSTANT = 9
     STORAGE_BUFFER = 12

@@ -13,7 +13,7 @@ from vyre_driver.kompute import memory as memory_module
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.kompute.submission import record
+from vyre_driver.kompute.recording import record
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.lowering.source import PipelineSource
 

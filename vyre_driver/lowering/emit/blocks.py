@@ -31,12 +31,19 @@ def when(code: Code, condition: int) -> Iterator[None]:
 
 
 @contextmanager
-def counting(
-    code: Code, start: int, stop: int, step: int | None = None, control: int = LOOP_CONTROL_NONE
+def counting(  # noqa: PLR0913 -- a loop
+    code: Code,
+    start: int,
+    stop: int,
+    step: int | None = None,
+    control: int = LOOP_CONTROL_NONE,
+    *,
+    ends_early: bool = False,
 ) -> Iterator[tuple[int, int]]:
     """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id, and the block after the loop.
 
     With the default step of 1 it cannot pass the greatest u32; for another the caller proves that. ``control`` is a hint.
+    A loop that ``ends_early`` is left in other ways too: its caller notes whether the driver has cut it.
     """
     header, test, body, follow, merge = (code.module.new_id() for _ in range(5))
     index, following = code.module.new_id(), code.module.new_id()
@@ -60,6 +67,8 @@ def counting(
     code.words += [5 << 16 | Ins.IAdd, code.u32, following, index, code.const(1) if step is None else step]
     code.branch(header)
     code.label(merge)
+    if code.loop_cuts is not None and not ends_early:
+        code.loop_cuts.note_counter(index, stop)
 
 
 @contextmanager
@@ -80,9 +89,13 @@ def repeating(code: Code) -> Iterator[int]:
 
 
 def leave_unless(code: Code, condition: int, merge: int) -> None:
-    """Leave the loop that ends at ``merge`` unless a condition holds, which is known in the rest of the turn."""
+    """Leave the loop that ends at ``merge`` unless a condition holds, which is known in the rest of the turn.
+
+    The device's compiler is not to take it for false behind the loop where that may have been cut.
+    """
     stay = code.module.new_id()
-    code.effect(Ins.BranchConditional, condition, stay, merge)
+    tested = condition if code.loop_cuts is None else code.loop_cuts.hidden_condition(condition)
+    code.effect(Ins.BranchConditional, tested, stay, merge)
     code.label(stay)
     code.assume(condition, holds=True)
 
@@ -94,17 +107,26 @@ def retrying(code: Code, first: int) -> Iterator[tuple[int, Callable[[int, int],
     Gives its id, and a function that ends the turn: given whether to leave, and the u32 of the next iteration.
     """
     header, body, follow, merge, held = (code.module.new_id() for _ in range(5))
+    cuts = code.loop_cuts
+    run, never = (0, 0) if cuts is None else cuts.begin_run()
     before = code.block
     code.branch(header)
     code.label(header)
     phi = len(code.words) + 5
     code.words += [7 << 16 | Ins.Phi, code.u32, held, first, before, 0, follow]
     code.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
-    code.branch(body)
+    if cuts is None:
+        code.branch(body)
+    else:
+        code.effect(Ins.BranchConditional, never, merge, body)
+        code.terminated = True
     code.label(body)
+    last = body
 
     def leave(condition: int, following: int) -> None:
+        nonlocal last
         code.words[phi] = following
+        last = code.block
         code.effect(Ins.BranchConditional, condition, merge, follow)
         code.terminated = True
 
@@ -113,3 +135,5 @@ def retrying(code: Code, first: int) -> Iterator[tuple[int, Callable[[int, int],
     code.label(follow)
     code.branch(header)
     code.label(merge)
+    if cuts is not None:
+        cuts.note_run(run, code.result(Ins.Phi, code.u32, code.const(0), header, run, last))

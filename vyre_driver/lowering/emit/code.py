@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.ir.terms import Term
+    from vyre_driver.lowering.emit.loop_cuts import LoopCuts
     from vyre_driver.lowering.emit.survey import Survey
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.builder import ModuleBuilder
@@ -97,6 +98,7 @@ class Code:
         self.measured = 0  # the variable of a buffer that has an element for certain
         self.is_specialized = False
         self.loops = 0  # that the block is in
+        self.loop_cuts: LoopCuts | None = None  # where the driver may cut one of the program's loops
         self.hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word (hiding.py)
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []

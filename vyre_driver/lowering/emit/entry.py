@@ -15,6 +15,7 @@ from vyre_driver.lowering.emit.blocks import counting
 from vyre_driver.lowering.emit.code import CannotLower, Code, Value
 from vyre_driver.lowering.emit.expressions import Expressions
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32
+from vyre_driver.lowering.emit.loop_cuts import LoopCuts
 from vyre_driver.lowering.emit.memory import Memory
 from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.lowering.emit.statements import Statements
@@ -84,6 +85,8 @@ class _Emitter:
         values = self._spec_values(constants)
         code.is_specialized = bool(values)
         self._memory = Memory(code, plan)
+        if target.loop_limit:
+            code.loop_cuts = LoopCuts(code, len(plan.descriptors))
         self._expressions = Expressions(code, self._memory, program.workgroup_size)
         self._statements = Statements(code, self._expressions, values)
 
@@ -163,11 +166,14 @@ class _Emitter:
         module, code = self._module, self._code
         if not code.terminated:
             code.leave()
-        function_type = module.type(Op.TypeFunction, code.void)
-        module.function += instruction(Ins.Function, code.void, self._main, FUNCTION_CONTROL_NONE, function_type)
+        function_type, cuts = module.type(Op.TypeFunction, code.void), code.loop_cuts
+        function = self._main if cuts is None else module.name(module.new_id(), "program")
+        module.function += instruction(Ins.Function, code.void, function, FUNCTION_CONTROL_NONE, function_type)
         module.function += instruction(Ins.Label, code.first_block)
         module.function += code.variables + code.prologue + code.words
         module.function += instruction(Ins.FunctionEnd)
+        if cuts is not None:
+            module.function += cuts.main(self._main, function)
         interface = list(self._expressions.builtins.interface.values())
         module.entry_point(GL_COMPUTE, self._main, ENTRY_POINT, interface)
         module.execution_mode(self._main, MODE_LOCAL_SIZE, *self._program.workgroup_size)

@@ -162,14 +162,29 @@ class Statements:
                 self._forget()
                 with repeating(code) as merge:
                     self._turn(node, ending, merge)
+                if code.loop_cuts is not None:
+                    code.loop_cuts.note(self._still_holds(ending))
             else:
                 start, stop = self._expressions.value(node.start), self._expressions.value(node.stop)
                 self._forget()
                 control = LOOP_CONTROL_UNROLL if 0 < _copies([node]) <= _MOST_COPIES else LOOP_CONTROL_NONE
-                with counting(code, start.id, stop.id, control=control) as (index, merge):
+                ends_early = ending is not None
+                with counting(code, start.id, stop.id, control=control, ends_early=ends_early) as (index, merge):
                     self._variables.declare(node.var, Value(index, U32))
                     self._turn(node, ending, merge)
+                if code.loop_cuts is not None and ending is not None:
+                    is_below = code.loop_cuts.is_below(index, stop.id)
+                    code.loop_cuts.note(code.result(Ins.LogicalAnd, code.bool, is_below, self._still_holds(ending)))
         self._forget()
+
+    def _still_holds(self, ending: If) -> int:
+        """Return whether the condition of a loop that has ended holds, evaluated anew where the compiler takes it for false."""
+        self._forget()
+        self._expressions.forget()
+        with self._code.scope(), self._variables.hidden():
+            holds = self._expressions.condition(ending.cond)
+        self._expressions.forget()
+        return holds
 
     def _turn(self, node: Loop, ending: If | None, merge: int) -> None:
         """Emit a turn of a loop, which ends where the condition of ``ending`` fails."""

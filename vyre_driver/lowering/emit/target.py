@@ -28,6 +28,8 @@ class LoweringTarget(NamedTuple):
     device's own fma rounds once, ``divides`` that its quotients do, ``fences`` that atomics with an order may stand where only
     some invocations come. ``checks`` keeps indices inside of bound buffers; without it the device does. ``lines`` are those of
     a ProgramConfig. ``hides`` hides from the device's compiler what is pushed, and what can be 0 in a quotient of f64.
+    ``loop_limit`` is the number of turns after which the driver ends the program's loops, 0 where it ends none: the code then
+    tells the host that a loop was cut.
     """
 
     features: frozenset[str] = frozenset()
@@ -39,6 +41,7 @@ class LoweringTarget(NamedTuple):
     checks: bool = True
     hides: bool = False
     lines: SourceLines | None = None
+    loop_limit: int = 0
 
     @property
     def emitter_version(self) -> int:
@@ -54,6 +57,8 @@ class LoweringTarget(NamedTuple):
         """Return the options besides the features that change the code, for a key."""
         names = ("strict", "fuses", "divides", "fences", "contracts", "checks", "hides")
         found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
+        if self.loop_limit:
+            found["loop_limit"] = self.loop_limit
         if self.lines is not None:
             found["lines"] = hashlib.blake2b(repr(self.lines).encode(), digest_size=16).digest()
         return found

@@ -33,6 +33,7 @@ class Variables:
         self._in_sight: dict[str, Value | _Slot] = {}
         self._outside: list[dict[str, Value | _Slot | None]] = []
         self._versions = 0
+        self._hides = False
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -44,6 +45,13 @@ class Variables:
                 del self._in_sight[name]
             else:
                 self._in_sight[name] = before
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Hide from the device's compiler what is read inside of variables that are assigned."""
+        self._hides = True
+        yield
+        self._hides = False
 
     def declare(self, name: str, value: Value) -> None:
         """Declare a variable."""
@@ -80,6 +88,8 @@ class Variables:
             found = code.remember(key, code.result(Ins.Load, code.type_of(slot.kind.form), slot.variable))
             if slot.is_canonical:
                 code.normal(found)
+            if self._hides and code.loop_cuts is not None:
+                found = code.remember(key, code.loop_cuts.hidden_value(slot.kind.form, found))
         return Value(found, slot.kind)
 
     def forget(self) -> None:

@@ -40,6 +40,7 @@ cdef extern from "layer.h" nogil:
     enum: VK_SUCCESS
     enum: VK_TIMEOUT
     enum: VK_ERROR_DEVICE_LOST
+    enum: VYRE_LOOP_CUT
     enum: VYRE_COUNTER_COUNT
     enum: VYRE_CALL_COUNT
     enum: VYRE_CALL_NONE
@@ -139,6 +140,7 @@ cdef extern from "layer.h" nogil:
 
 
 LAYER_NAME = "VK_LAYER_VYRE_driver"
+LOOP_CUT = <int> VYRE_LOOP_CUT  # a VkResult of ours: the work has ended, and the driver has cut a loop of it
 
 # In the order of enum vyre_counter, enum vyre_call and the bits of the hooks.
 COUNTERS = (

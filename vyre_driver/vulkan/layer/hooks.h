@@ -58,4 +58,7 @@ enum vyre_counter {
   VYRE_COUNTER_COUNT,
 };
 
+/* No VkResult of Vulkan's: the work has ended, and the driver has cut a loop of it. */
+#define VYRE_LOOP_CUT ((VkResult)-2000000001)
+
 #endif

@@ -65,7 +65,10 @@ cdef class Runs(Runnable):
         self._generation += 1
         cdef VkResult result = run_once(self.dispatch, min(left_ns, SLICE_NS))
         if result == VK_SUCCESS:
-            return 0
+            result = self.dispatch.seen_end()
+            if result == VK_SUCCESS:
+                return 0
+            self._raise_result("wait", result)
         if self.dispatch.fence == NULL:
             self._generation -= 1
             self._raise_result("submit", result)

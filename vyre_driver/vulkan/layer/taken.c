@@ -67,15 +67,23 @@ static void end_turn(vyre_taken *taken) {
   pthread_mutex_unlock(&taken->lock);
 }
 
+/* Of work that has ended with this result. */
+static VkResult seen_end(vyre_taken *taken, VkResult result) {
+  if (result != VK_SUCCESS || !taken->cut_word || !*taken->cut_word) return result;
+  *taken->cut_word = 0;
+  return VYRE_LOOP_CUT;
+}
+
 static VkResult finish(vyre_taken *taken, uint64_t end) {
   VkResult result = VK_SUCCESS;
   bool is_over = !taken->fence;
+  if (is_over) return result;
   while (!is_over) {
     uint64_t left = left_ns(end);
     result = vyre_finish(taken->device, &taken->fence, left < SLICE_NS ? left : SLICE_NS);
     is_over = result != VK_TIMEOUT || left <= SLICE_NS;
   }
-  return result;
+  return seen_end(taken, result);
 }
 
 /* VK_NOT_READY: it has not ended. */
@@ -89,7 +97,7 @@ static VkResult run_in_turn(vyre_taken *taken, uint64_t end) {
   if (result != VK_SUCCESS || !taken->commands) return result;
   uint64_t left = left_ns(end);
   result = vyre_run_commands(taken->device, taken->commands, left < SLICE_NS ? left : SLICE_NS, &taken->fence);
-  return result == VK_TIMEOUT ? finish(taken, end) : result;
+  return result == VK_TIMEOUT ? finish(taken, end) : seen_end(taken, result);
 }
 
 static VkResult submit_in_turn(vyre_taken *taken, uint64_t end) {
@@ -141,7 +149,8 @@ static size_t counts(const vyre_bound_kernel *kernel, uint64_t *out, size_t coun
   return VYRE_COUNTER_COUNT;
 }
 
-bool vyre_taken_init(vyre_taken *taken, vyre_device *device, vyre_use *use, VkCommandBuffer commands) {
+bool vyre_taken_init(
+    vyre_taken *taken, vyre_device *device, vyre_use *use, VkCommandBuffer commands, volatile uint32_t *cut_word) {
   static const vyre_bound_calls CALLS = {run, submit, wait, poll, counts};
   pthread_condattr_t monotonic;
   if (pthread_condattr_init(&monotonic)) return false;
@@ -158,6 +167,7 @@ bool vyre_taken_init(vyre_taken *taken, vyre_device *device, vyre_use *use, VkCo
   taken->use = use;
   taken->forks = vyre_forks();
   taken->commands = commands;
+  taken->cut_word = cut_word;
   taken->fence = VK_NULL_HANDLE;
   atomic_init(&taken->is_busy, false);
   atomic_init(&taken->waiting, 0);

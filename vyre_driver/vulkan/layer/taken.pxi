@@ -8,7 +8,8 @@ cdef extern from "taken.h" nogil:
         pass
     ctypedef struct vyre_taken:
         vyre_bound_kernel handle
-    c_bool vyre_taken_init(vyre_taken* taken, vyre_device* device, vyre_use* use, VkCommandBuffer commands)
+    c_bool vyre_taken_init(
+        vyre_taken* taken, vyre_device* device, vyre_use* use, VkCommandBuffer commands, volatile uint32_t* cut_word)
     void vyre_taken_end(vyre_taken* taken)
 
 
@@ -30,7 +31,8 @@ cdef class Taken:
     def __cinit__(self, LayerDevice layer not None, DeviceUse in_use not None, Dispatch dispatch, keep):
         self.layer, self.in_use, self.dispatch, self.keep = layer, in_use, dispatch, keep
         self.is_made = vyre_taken_init(
-            &self.taken, layer.device, &in_use.use, NULL if dispatch is None else dispatch.commands)
+            &self.taken, layer.device, &in_use.use, NULL if dispatch is None else dispatch.commands,
+            NULL if dispatch is None else dispatch.cut_word)
         if not self.is_made:
             raise MemoryError
 

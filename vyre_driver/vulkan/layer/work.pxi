@@ -15,6 +15,35 @@ cdef class Submitted:
 
     cdef LayerDevice owner
     cdef VkFence fence
+    cdef object watched  # what holds the word, which the host shares with the device
+    cdef volatile uint32_t* cut_word  # NULL: no loop of the work is watched
+    cdef readonly uint32_t cut_loop
+    """What its last run left in that word: the number of a loop that the driver has cut, 0 where there was none."""
+
+    def watch(self, word not None) -> None:
+        """Have its end be LOOP_CUT where a run leaves something in a word, an array of four bytes, which is cleared then."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(word, &view, PyBUF_WRITABLE)
+        try:
+            if view.len != sizeof(uint32_t):
+                raise ValueError(f"a word has 4 bytes, and this has {view.len}")
+            self.watched, self.cut_word = word, <volatile uint32_t*> view.buf
+        finally:
+            PyBuffer_Release(&view)
+
+    def take_cut(self) -> bool:
+        """Whether a run of it, whose end somebody else has seen, has left something in the word, which is cleared."""
+        return self.seen_end() != VK_SUCCESS
+
+    cdef VkResult seen_end(self) noexcept:
+        """Return the result of work that has ended well."""
+        if self.cut_word == NULL:
+            return VK_SUCCESS
+        self.cut_loop = self.cut_word[0]
+        if self.cut_loop == 0:
+            return VK_SUCCESS
+        self.cut_word[0] = 0
+        return <VkResult> VYRE_LOOP_CUT
 
     cdef void end(self) noexcept:
         if self.fence != NULL:
@@ -28,7 +57,7 @@ cdef class Submitted:
         return self.fence != NULL
 
     def wait(self, timeout_ns=None) -> int:
-        """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0.
+        """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0, LOOP_CUT among them.
 
         Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
         """
@@ -47,7 +76,7 @@ cdef class Submitted:
                 result = vyre_finish(self.owner.device, &self.fence, slice_ns)
             thread.failure = before  # the result tells
             if result != VK_TIMEOUT or left_ns <= SLICE_NS:
-                return result
+                return self.seen_end() if result == VK_SUCCESS else result
             if left_ns != NO_END:
                 left_ns -= SLICE_NS
             PyErr_CheckSignals()

@@ -104,6 +104,7 @@ PAGES = (
             _section("Subgroups", "lang", "lane subgroup_size subgroup_sum shuffle shuffle_xor ballot"),
             _section("Loops and memory", "lang", "static_range local"),
             _section("What the decorators return", "lang", "Kernel Elementwise Reduction Scan"),
+            _section("Warnings", "lang", "RaceWarning"),
             _section("Programs as Python", "lang", "as_source"),
         ),
     ),

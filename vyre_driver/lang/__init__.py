@@ -46,6 +46,7 @@ from vyre_driver.lang.frontend.intrinsics import (
 from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.default_driver import default_driver
+from vyre_driver.lang.launch.races import RaceWarning
 from vyre_driver.lang.reductions import Reduction, reduction
 from vyre_driver.lang.scans import Scan, scan
 from vyre_driver.lang.types import (
@@ -100,6 +101,7 @@ __all__ = [
     "Out1",
     "Out2",
     "Out3",
+    "RaceWarning",
     "Reduction",
     "Scan",
     "as_source",

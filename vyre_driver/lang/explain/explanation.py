@@ -11,14 +11,17 @@ from vyre_driver.ir.expressions import Atomic
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
+from vyre_driver.lang.frontend.atomic_fixes import atomic_fix, updated_element
 from vyre_driver.lang.frontend.translation import MAX_NODES, Variable
 from vyre_driver.lang.launch.extents import index_names
+from vyre_driver.lang.launch.races import axis_name
 from vyre_driver.lowering.program import emitted
 
 if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.frontend.translation import ArrayUse
+    from vyre_driver.lang.frontend.updates import Update
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import KernelSignature
     from vyre_driver.target.config import ProgramConfig
@@ -43,7 +46,7 @@ class Explanation:
 
     ``parameters`` and ``extents`` say by name what is given and how far an index goes; ``captured`` are values from outside.
     ``reads`` and ``writes`` are lines by array. ``fixed_workgroup`` says why the results depend on the workgroup's size, None
-    where they do not.
+    where they do not. ``races`` are updates of one element by many invocations, and what to write instead.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Explanation:
     fixed_workgroup: str | None
     reads: dict[str, tuple[int, ...]]
     writes: dict[str, tuple[int, ...]]
+    races: tuple[str, ...]
     checks: tuple[RemainingCheck, ...]
     statements: int
     floats: str
@@ -71,6 +75,7 @@ class Explanation:
         lines += [f"    workgroups of {' x '.join(map(str, self.workgroup_size))}, {free}"]
         for word, found in (("reads", self.reads), ("writes", self.writes)):
             lines += _part(word, [f"{name} in line {', '.join(map(str, at))}" for name, at in found.items()])
+        lines += _part("updates that are lost", list(self.races))
         none = "none: left to the device's robust access" if self.bounds == "robust" else "none"
         lines += _part("checks of bounds", [str(one) for one in self.checks] or [none])
         lines += [f"  {self.statements:,} of {MAX_NODES:,} statements; floats {self.floats}, bounds {self.bounds}"]
@@ -105,11 +110,20 @@ def explained(
         fixed_workgroup=why_workgroup_is_fixed(program, is_checked=config.bounds == "checked"),
         reads=_lines(translated, [one for one in uses if not isinstance(one.term, Store)]),
         writes=_lines(translated, [one for one in uses if isinstance(one.term, (Store, Atomic))]),
+        races=tuple(dict.fromkeys(_race(signature, one) for one in translated.updates)),
         checks=tuple(dict.fromkeys(_check(translated, one) for one in uses if id(one.term) in checked)),
         statements=program.stats().node_count,
         floats=config.float_mode,
         bounds=config.bounds,
     )
+
+
+def _race(signature: KernelSignature, update: Update) -> str:
+    """Say which invocations update one element, and how they do it rightly."""
+    node, which = update.place.node, "invocations" if update.is_certain else "invocations that get there"
+    fix = atomic_fix(node, update.array)
+    line, element = getattr(node, "lineno", 0), updated_element(node, update.array)
+    return f"line {line}: {element}: {which} along {axis_name(signature, update)} lose what others store: {fix}"
 
 
 def _parameter(kind: object, rank: int | None) -> str:

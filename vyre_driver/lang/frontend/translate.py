@@ -25,6 +25,7 @@ from vyre_driver.lang.frontend.refusals import check_valid
 from vyre_driver.lang.frontend.results import Rooms
 from vyre_driver.lang.frontend.statements import bind, run
 from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, pushed_type, shown_frames
+from vyre_driver.lang.frontend.updates import updates_of
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
 from vyre_driver.lang.source.scan import assigned_names, ranks_within
 from vyre_driver.lang.types import COMPUTED, Access, ScalarType, i32
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.draft import Body, Place
     from vyre_driver.lang.frontend.translation import ArrayUse, Shared, Variable
     from vyre_driver.lang.frontend.typings import Typings
+    from vyre_driver.lang.frontend.updates import Update
     from vyre_driver.lang.frontend.values import Value
     from vyre_driver.lang.source.captured import Captured
     from vyre_driver.lang.source.parameters import KernelSignature, Parameter, Specialization
@@ -60,6 +62,7 @@ class TranslatedKernel:
 
     For explanations: ``uses`` are its loads, stores and atomics, some of which may be left out of the program in the end;
     ``open_axes`` has the axes along which an index is compared with its array's elements; ``variables`` are in no order.
+    ``updates`` are stores by which invocations lose what others store, if a call has several of them.
     """
 
     program: Program
@@ -77,6 +80,7 @@ class TranslatedKernel:
     uses: tuple[ArrayUse, ...]
     open_axes: dict[ast.expr, set[int]]
     variables: tuple[Variable, ...]
+    updates: tuple[Update, ...] = ()
 
 
 def translate(function: types.FunctionType, signature: KernelSignature, specialization: Specialization) -> TranslatedKernel:
@@ -195,6 +199,7 @@ def _assembled(
     t: Translation, signature: KernelSignature, arrays: dict[str, ScalarType], sizes: tuple[int, int, int], body: Body
 ) -> TranslatedKernel:
     """Return the program: buffers, numbers that are given, and the body under its guard."""
+    updates = updates_of(t, body, sizes)
     tests = [*_within_extents(t, signature), *layout_tests(t)]
     if tests:
         body = [Branch(functools.reduce(functools.partial(Binary, BinOp.AND), tests), body, [], None)]
@@ -232,6 +237,7 @@ def _assembled(
         uses=tuple(t.uses),
         open_axes=t.open_axes,
         variables=tuple(dict.fromkeys(t.variables)),
+        updates=updates,
     )
 
 

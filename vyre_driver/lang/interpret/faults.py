@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.errors import DataRace, KernelAssertionError, KernelFault, StepBudgetExceeded, Trapped
+from vyre_driver.lang.frontend.atomic_fixes import atomic_fix
 from vyre_driver.lang.frontend.checking import FaultWord
 from vyre_driver.lang.frontend.refusals import place_of
 from vyre_driver.lang.frontend.translation import shown_frames
@@ -111,9 +112,11 @@ class Faults:
         paths, does, both = _pair(found["paths"]), _pair(found["does"]), _pair(found["invocations"])
         later, earlier = map(self._line, paths)
         one, other = map(self._named, both)
+        update = next((one for one in self._translated.updates if one.array.buffer == buffer), None)
         fix = "put g.barrier() between them" if shared else "store to another array than is read"
+        fix = fix if update is None else atomic_fix(update.place.node, update.array)
         if does == ("stores", "stores"):
-            fix = "let one of them store, or use an atomic"
+            fix = "let one of them store, or use an atomic" if update is None else fix
             problem = f"invocations {other} and {one} store different values to {element} in line {later}"
             if later != earlier:
                 problem = f"invocations {other} and {one} store to {element} in lines {earlier} and {later}"

@@ -10,6 +10,7 @@ from vyre_driver.lang.frontend.translation import source_lines
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.arrays import check_shapes, check_types, types_of
 from vyre_driver.lang.launch.extents import ReachFinder, index_names, left_out_shapes, pushed_numbers
+from vyre_driver.lang.launch.races import check_updates
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.target.config import ProgramConfig
@@ -144,6 +145,8 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     if limits is not None and reach.within(limits) != reach:
         _check_may_go_round(definition, reach, limits)
         specialization, reach = replace(specialization, strides=True), reach.within(limits)
+    if translated.updates and mode != "trap":  # which tells of each race by itself
+        check_updates(name, signature, translated, reach)
     left_out = left_out_shapes(name, signature, translated, shapes, reach, made)
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)

@@ -1,0 +1,247 @@
+"""What the variables and stores of a program depend on: axes of the grid, memory, conditions, and elements that were loaded.
+
+Variables of a program have names of their own, so one answer is kept for all that a variable ever holds.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.walks import expressions_within
+from vyre_driver.lang.frontend.draft import Branch, Plain, Repeat, has_return
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from vyre_driver.ir.nodes import Node
+    from vyre_driver.lang.frontend.draft import Body, Place
+    from vyre_driver.lang.frontend.translation import Translation
+
+Axis = tuple[str, int]
+"""``"index"`` of a kernel that goes over indices, ``"local"`` or ``"group"`` of one with a workgroup; 0 is x."""
+
+MEMORY: Axis = ("memory", 0)
+"""What is loaded at an index that is not the same for all, or of an array that the kernel writes."""
+UNKNOWN: Axis = ("unknown", 0)
+"""What may be another one for each invocation: lanes of subgroups, results of atomics."""
+
+COMPARED: dict[object, Callable[[int, int], int]] = {
+    BinOp.LT: operator.lt,
+    BinOp.LE: operator.le,
+    BinOp.GT: operator.gt,
+    BinOp.GE: operator.ge,
+    BinOp.EQ: operator.eq,
+    BinOp.NE: operator.ne,
+}
+_COMPUTED: dict[object, Callable[[int, int], int]] = {
+    **COMPARED,
+    BinOp.ADD: operator.add,
+    BinOp.SUB: operator.sub,
+    BinOp.MUL: operator.mul,
+    BinOp.DIV: operator.floordiv,
+    BinOp.MOD: operator.mod,
+    BinOp.MIN: min,
+    BinOp.MAX: max,
+    **dict.fromkeys((BinOp.AND, BinOp.BIT_AND), operator.and_),
+    **dict.fromkeys((BinOp.OR, BinOp.BIT_OR), operator.or_),
+    BinOp.BIT_XOR: operator.xor,
+    BinOp.SHL: lambda a, b: a << (b & 31),
+    BinOp.SHR: lambda a, b: a >> (b & 31),
+}
+_IDS: dict[type[Expr], tuple[str, ...]] = {InvocationId: ("local", "group"), LocalId: ("local",), WorkgroupId: ("group",)}
+_PURE = (*LITERALS, Var, BufLen, Unary, Cast, Select, Fma, Load, Binary)
+_ACROSS_LANES = frozenset({BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp.WAVE_BROADCAST})
+
+
+class Loaded(NamedTuple):
+    """An element that a value is made of; ``phase`` counts the barriers before the load."""
+
+    buffer: str
+    index: int
+    phase: int
+
+
+class Condition(NamedTuple):
+    """An expression that holds, or does not, where a statement is reached."""
+
+    expr: Expr
+    holds: bool
+
+
+class Stored(NamedTuple):
+    """A store, and the conditions under which it is reached."""
+
+    node: Store
+    place: Place
+    phase: int
+    conditions: tuple[Condition, ...]
+
+
+class Dependences:
+    """Those of one program; of what is loaded only the elements of ``buffers`` are kept."""
+
+    def __init__(self, t: Translation, body: Body, buffers: Iterable[str], sizes: tuple[int, int, int]) -> None:
+        """Look at a program, whose workgroups have these sizes along x, y and z."""
+        self.stores: list[Stored] = []
+        self._buffers, self._sizes = frozenset(buffers), sizes
+        self._is_over_indices = bool(t.extents)
+        self._written = {one.term.buffer for one in t.uses if not isinstance(one.term, Load)}  # type: ignore[attr-defined] # accesses have one
+        self._given: dict[str, list[tuple[Expr, tuple[Condition, ...], int]]] = defaultdict(list)
+        self._phase = 0
+        self._sources: dict[str, frozenset[Axis]] = defaultdict(frozenset)
+        self._made_of: dict[str, frozenset[Loaded]] = defaultdict(frozenset)
+        self._keys: dict[object, int] = {}
+        self._known: dict[int, int] = {}  # the keys of expressions, which the program keeps alive
+        for axis, index in enumerate(reversed(t.indexes.values())):
+            if isinstance(index, Var):
+                self._sources[index.name] = frozenset({("index", axis)})
+        self._walk(body, ())
+        self._settle()
+
+    def _walk(self, body: Body, conditions: tuple[Condition, ...]) -> None:
+        for statement in body:
+            match statement:
+                case Plain(node, place) if node is not None:
+                    self._plain(node, place, conditions)
+                case Branch(condition, then, otherwise):
+                    self._walk(then, (*conditions, Condition(condition, holds=True)))
+                    self._walk(otherwise, (*conditions, Condition(condition, holds=False)))
+                    if has_return(then):
+                        conditions = (*conditions, Condition(condition, holds=False))
+                    if has_return(otherwise):
+                        conditions = (*conditions, Condition(condition, holds=True))
+                case Repeat(variable, start, stop, inner):
+                    self._given[variable] += [(start, (), self._phase), (stop, (), self._phase)]
+                    self._walk(inner, (*conditions, Condition(Binary(BinOp.LT, start, stop), holds=True)))
+
+    def _plain(self, node: Node, place: Place | None, conditions: tuple[Condition, ...]) -> None:
+        match node:
+            case Let(name, value):
+                self._given[name].append((value, (), self._phase))
+            case Assign(name, value):
+                self._given[name].append((value, conditions, self._phase))
+            case Store() if place is not None:
+                self.stores.append(Stored(node, place, self._phase, conditions))
+            case Barrier():
+                self._phase += 1
+
+    def _settle(self) -> None:
+        """Find what each variable depends on: its values, and the conditions under which it is assigned."""
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for name, given in self._given.items():
+                parts = [one for value, conditions, _ in given for one in (value, *(each.expr for each in conditions))]
+                sources = self._sources[name].union(*map(self.sources_of, parts))
+                made_of = self._made_of[name].union(*(self.made_of(value, phase) for value, _, phase in given))
+                is_changed = is_changed or (sources, made_of) != (self._sources[name], self._made_of[name])
+                self._sources[name], self._made_of[name] = sources, made_of
+
+    def sources_of(self, expr: Expr) -> frozenset[Axis]:
+        """Return what an expression depends on."""
+        found: set[Axis] = set()
+        for term in expressions_within(self.resolved(expr)):
+            found |= self._sources[term.name] if isinstance(term, Var) else self._own_sources(term)
+        return frozenset(found)
+
+    def _own_sources(self, term: Expr) -> set[Axis]:
+        """Return what a term depends on beside its parts."""
+        if isinstance(term, (InvocationId, LocalId, WorkgroupId)):
+            return {(kind, term.axis) for kind in (("index",) if self._is_over_indices else _IDS[type(term)])}
+        if isinstance(term, Load):
+            return {MEMORY} if term.buffer in self._written or self.sources_of(term.index) else set()
+        if isinstance(term, OpaqueExpr):
+            return set() if term.kind in WIDE_LITERALS else {UNKNOWN}
+        return set() if isinstance(term, _PURE) and getattr(term, "op", None) not in _ACROSS_LANES else {UNKNOWN}
+
+    def sources_beside(self, expr: Expr, element: Loaded, seen: set[str]) -> set[Axis]:
+        """Return what a value depends on beside what an element held; ``seen`` are variables that were looked at."""
+        found: set[Axis] = set()
+        for term in expressions_within(expr):
+            if isinstance(term, Load) and (term.buffer, self.key(term.index)) == element[:2]:
+                continue
+            if not isinstance(term, Var):
+                found |= self._own_sources(term)
+            elif not self._given[term.name]:
+                found |= self._sources[term.name]
+            elif term.name not in seen:
+                seen.add(term.name)
+                for value, conditions, _ in self._given[term.name]:
+                    for one in (value, *(each.expr for each in conditions)):
+                        found |= self.sources_beside(one, element, seen)
+        return found
+
+    def made_of(self, expr: Expr, phase: int) -> frozenset[Loaded]:
+        """Return the elements that a value is made of, through variables too."""
+        found: set[Loaded] = set()
+        for term in expressions_within(expr):
+            if isinstance(term, Load) and term.buffer in self._buffers:
+                found.add(Loaded(term.buffer, self.key(term.index), phase))
+            elif isinstance(term, Var):
+                found |= self._made_of[term.name]
+        return frozenset(found)
+
+    def resolved(self, expr: Expr) -> Expr:
+        """Return what a variable stands for that has one value."""
+        while isinstance(expr, Var) and len(self._given[expr.name]) == 1:
+            expr = self._given[expr.name][0][0]
+        return expr
+
+    def key(self, expr: Expr) -> int:
+        """Return a number that expressions share which compute the same of the same variables."""
+        expr = self.resolved(expr)
+        known = self._known.get(id(expr))
+        if known is None:
+            fields = [getattr(expr, name) for name in type(expr).__match_args__]
+            parts = tuple(self.key(one) if isinstance(one, Expr) else repr(one) for one in fields)
+            known = self._known[id(expr)] = self._keys.setdefault((type(expr), parts), len(self._keys))
+        return known
+
+    def value(self, expr: Expr, axis: Axis, at: int, known: dict[int, int | None]) -> int | None:
+        """Return the value of whole numbers for an index along an axis, 0 along others; None if they depend on more.
+
+        ``known`` keeps what was found for this index.
+        """
+        expr = self.resolved(expr)
+        if id(expr) not in known:
+            known[id(expr)] = self._value(expr, axis, at, known)
+        return known[id(expr)]
+
+    def _value(self, expr: Expr, axis: Axis, at: int, known: dict[int, int | None]) -> int | None:
+        match expr:
+            case LitU32(value) | LitI32(value) | LitBool(value):
+                return int(value)
+            case Var(name):
+                is_index = not self._given[name] and self._sources[name]
+                return None if not is_index else at if self._sources[name] == {axis} else 0
+            case Cast(target, operand):
+                found = self.value(operand, axis, at, known) if target in {DataType.U32, DataType.I32} else None
+                return None if found is None else _wrapped(found, is_signed=target == DataType.I32)
+            case Unary(UnOp.LOGICAL_NOT, operand):
+                found = self.value(operand, axis, at, known)
+                return None if found is None else int(not found)
+            case Binary(op, left, right) if op in _COMPUTED:
+                one, other = self.value(left, axis, at, known), self.value(right, axis, at, known)
+                if one is None or other is None or (op in {BinOp.DIV, BinOp.MOD} and other <= 0):
+                    return None
+                return _wrapped(int(_COMPUTED[op](one, other)), is_signed=left.dtype == DataType.I32)
+            case InvocationId(along) | LocalId(along) | WorkgroupId(along):
+                kinds = ("index",) if self._is_over_indices else _IDS[type(expr)]
+                if (axis[0] not in kinds) or along != axis[1]:
+                    return 0
+                return at * self._sizes[along] if axis[0] == "group" and len(kinds) > 1 else at
+        return None
+
+
+def _wrapped(value: int, *, is_signed: bool) -> int:
+    """Return a whole number as the word of 32 bits that holds it."""
+    word = value & 0xFFFF_FFFF
+    return word - (1 << 32) if is_signed and word >> 31 else word

@@ -1,0 +1,207 @@
+"""Updates of one element by many invocations: each loads it, and stores what it makes of it, so that most updates are lost.
+
+An update is found where the index is the same for invocations that differ along an axis of the grid or of the workgroup. It is
+certain where some of these get to the statement whatever is given; whether there are several, the call decides. What is not
+understood counts as right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, Unary, Var
+from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, Select
+from vyre_driver.ir.extensions import application
+from vyre_driver.ir.nodes import Store
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.lang.frontend.dependences import COMPARED, MEMORY, UNKNOWN, Condition, Dependences, Loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.lang.frontend.dependences import Axis, Stored
+    from vyre_driver.lang.frontend.draft import Body, Place
+    from vyre_driver.lang.frontend.translation import Translation
+    from vyre_driver.lang.frontend.values import Array
+
+_REPEATABLE = frozenset({BinOp.BIT_OR, BinOp.BIT_AND, BinOp.OR, BinOp.AND, BinOp.MIN, BinOp.MAX, *COMPARED})
+_REPEATABLE_NAMES = frozenset({"", "abs", "bit_and", "bit_or", "bitcast", "max", "min"})
+_DEEPEST = 8
+_FEW, _TRIED = 70, 1100  # indices for which conditions, and places, are computed
+_ONE = LitU32(1)
+
+
+class Update(NamedTuple):
+    """A statement by which invocations that differ along an axis load, change and store one element.
+
+    ``least`` is the number of invocations along the axis from which two of them meet; ``is_certain`` says that nothing else
+    decides whether they do.
+    """
+
+    place: Place
+    array: Array
+    axis: Axis
+    least: int
+    is_certain: bool
+
+
+def updates_of(t: Translation, body: Body, sizes: tuple[int, int, int]) -> tuple[Update, ...]:
+    """Return the updates in the body of a kernel, which stands inside of the extents of its indices.
+
+    ``sizes`` are those of its workgroups along x, y and z.
+    """
+    arrays = {one.array.buffer: one.array for one in t.uses if not one.array.is_local}
+    loaded = {one.term.buffer for one in t.uses if isinstance(one.term, Load)}
+    axes = _axes(t)
+    stores = [one.term for one in t.uses if isinstance(one.term, Store) and one.term.buffer in arrays]
+    candidates = {one.buffer for one in stores if one.buffer in loaded and not (len(axes) == 1 and _is_own(t, one.index))}
+    if not candidates:
+        return ()  # most often: each invocation stores at its own index alone
+    found = _Updates(Dependences(t, [*t.prologue, *body], candidates, sizes), frozenset(t.shared))
+    stored = [one for one in found.dependences.stores if one.node.buffer in candidates]
+    return tuple(
+        Update(one.place, arrays[one.node.buffer], axis, least, is_certain)
+        for one in stored
+        for axis, least, is_certain in found.of(one, axes)
+    )
+
+
+def _is_own(t: Translation, index: Expr) -> bool:
+    """Whether an index of an array is that of the kernel."""
+    return isinstance(index, InvocationId) or index in t.indexes.values()
+
+
+def _axes(t: Translation) -> list[Axis]:
+    if t.extents:
+        return [("index", axis) for axis in sorted(t.extents)]
+    return [(kind, axis) for kind in ("local", "group") for axis in sorted(t.covered)]
+
+
+class _Updates(NamedTuple):
+    """Finds the updates of a program; ``shared`` are the buffers of which each workgroup has its own."""
+
+    dependences: Dependences
+    shared: frozenset[str]
+
+    def of(self, store: Stored, axes: list[Axis]) -> Iterator[tuple[Axis, int, bool]]:
+        """Give the axes along which a store updates one element, with the count that it takes, and whether that is all."""
+        on = self.dependences
+        sources = on.sources_of(store.node.index)
+        element = Loaded(store.node.buffer, on.key(store.node.index), store.phase)
+        is_made_of_it = element in on.made_of(store.node.value, store.phase)
+        under = (on.made_of(each.expr, store.phase) for each in store.conditions)
+        if UNKNOWN in sources or not (is_made_of_it or any(element in each for each in under)):
+            return
+        value = on.sources_beside(store.node.value, element, set())
+        is_same_again = self._is_repeatable(store.node.value, element, _DEEPEST)
+        for axis in axes:
+            is_one_value = not {axis, MEMORY, UNKNOWN} & value
+            if (axis[0] == "group" and store.node.buffer in self.shared) or (is_one_value and is_same_again):
+                continue
+            found = self._meeting(store, axis, sources)
+            if found is not None:
+                is_decided = is_made_of_it and MEMORY not in sources and not (is_one_value and is_same_again is None)
+                yield axis, found[0], found[1] and is_decided
+
+    def _meeting(self, store: Stored, axis: Axis, sources: frozenset[Axis]) -> tuple[int, bool] | None:
+        """Return how many invocations along an axis it takes until two store to one element, and whether that is certain.
+
+        None if they never do, or nothing says so.
+        """
+        on, is_certain, tests = self.dependences, True, []
+        for condition in _parts(store.conditions):
+            needs = on.sources_of(condition.expr)
+            if UNKNOWN in needs:
+                return None
+            value = on.value(condition.expr, axis, 0, {})
+            is_decisive = axis in needs and MEMORY not in needs and (axis in sources or self._picks_one(condition, axis))
+            if axis in needs and value is not None:
+                tests.append(condition)
+            elif is_decisive or (not needs and value is not None and bool(value) is not condition.holds):
+                return None
+            else:
+                is_certain = is_certain and self._holds(condition, value)
+        places: set[int] = set()
+        for at in range(_TRIED if axis in sources else _FEW):
+            known: dict[int, int | None] = {}
+            if all(bool(on.value(one.expr, axis, at, known)) is one.holds for one in tests):
+                place = on.value(store.node.index, axis, at, known) if axis in sources else 0
+                if place is None:
+                    return (2, False) if MEMORY in sources else None
+                if place in places:
+                    return at + 1, is_certain
+                places.add(place)
+        return None
+
+    def _is_repeatable(self, value: Expr, element: Loaded, depth: int) -> bool | None:
+        """Whether a value that is made of an element is the same when it is made of it again; None if nothing says so."""
+        value = self.dependences.resolved(value)
+        if isinstance(value, Load) or element not in self.dependences.made_of(value, element.phase):
+            return True
+        if isinstance(value, Var) or not depth:
+            return None
+        parts: tuple[Expr, ...] | None = None
+        match value:
+            case Binary(op, left, right) if op in _REPEATABLE:
+                parts = left, right
+            case Select(condition, yes, no):
+                parts = condition, yes, no
+            case Unary(op, operand) if op in {UnOp.ABS, UnOp.IS_NAN}:
+                parts = (operand,)
+            case Cast(_, operand):
+                made = application(value)
+                name = "" if made is None else made.operator.name.partition("<")[0]
+                if name in _REPEATABLE_NAMES or "_to_" in name:
+                    parts = (operand,) if made is None else made.operands
+        found = [False] if parts is None else [self._is_repeatable(one, element, depth - 1) for one in parts]
+        return False if False in found else None if None in found else True
+
+    def _holds(self, condition: Condition, value: int | None) -> bool:
+        """Whether a condition holds whatever is given; ``value`` is its value, where that is known."""
+        expr = self.dependences.resolved(condition.expr)
+        if value is not None:
+            return bool(value) is condition.holds
+        if not condition.holds or not isinstance(expr, Binary) or expr.op is not BinOp.LT:
+            return False
+        first = self.dependences.resolved(expr.left)
+        length = self.dependences.resolved(expr.right)  # of an array, none of which is empty in a program
+        is_length = isinstance(length, BufLen) or (
+            isinstance(length, Binary) and (length.op, length.right) == (BinOp.MAX, _ONE)
+        )
+        return isinstance(first, LitU32) and first.value == 0 and is_length
+
+    def _picks_one(self, condition: Condition, axis: Axis) -> bool:
+        """Whether a condition holds for one index along an axis alone: it is equal to what is the same for all."""
+        expr = self.dependences.resolved(condition.expr)
+        if not isinstance(expr, Binary) or expr.op is not (BinOp.EQ if condition.holds else BinOp.NE):
+            return False
+        sides = expr.left, expr.right
+        return any(
+            self._is_index(one, axis) and axis not in self.dependences.sources_of(other) for one, other in (sides, sides[::-1])
+        )
+
+    def _is_index(self, expr: Expr, axis: Axis) -> bool:
+        """Whether an expression is the index along an axis itself, or that and a number."""
+        expr = self.dependences.resolved(expr)
+        while isinstance(expr, (Cast, Binary)):
+            is_moved = isinstance(expr, Cast) or (
+                expr.op in {BinOp.ADD, BinOp.SUB} and isinstance(expr.right, (LitU32, LitI32))
+            )
+            if not is_moved:
+                return False
+            expr = self.dependences.resolved(expr.value if isinstance(expr, Cast) else expr.left)
+        return not isinstance(expr, LITERALS) and axis in self.dependences.sources_of(expr) and not isinstance(expr, Load)
+
+
+def _parts(conditions: tuple[Condition, ...]) -> Iterator[Condition]:
+    """Give conditions one by one, those that are joined apart."""
+    waiting = list(conditions)
+    while waiting:
+        expr, holds = waiting.pop()
+        if isinstance(expr, Unary) and expr.op is UnOp.LOGICAL_NOT:
+            waiting.append(Condition(expr.operand, not holds))
+        elif isinstance(expr, Binary) and expr.op is (BinOp.AND if holds else BinOp.OR):
+            waiting += [Condition(expr.left, holds), Condition(expr.right, holds)]
+        else:
+            yield Condition(expr, holds)

@@ -1,0 +1,73 @@
+"""Whether the invocations of a call update one element at once: refused where that is certain, warned of where it may be."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import KernelTypeError
+from vyre_driver.lang.frontend.atomic_fixes import atomic_fix, updated_element
+from vyre_driver.lang.frontend.translation import shown_frames
+
+if TYPE_CHECKING:
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.frontend.updates import Update
+    from vyre_driver.lang.launch.extents import Reach
+    from vyre_driver.lang.source.parameters import KernelSignature
+
+
+class RaceWarning(UserWarning):
+    """Several invocations of a kernel may load, change and store one element at once, and lose what others store."""
+
+
+def check_updates(kernel: str, signature: KernelSignature, translated: TranslatedKernel, reach: Reach) -> None:
+    """Check that the invocations of a call do not all load, change and store one element.
+
+    Warns (RaceWarning), at the line of the kernel, where a condition decides it that is not known before the call.
+
+    Raises
+    ------
+    KernelTypeError
+        If they certainly do: nearly all that they store is lost.
+    """
+    for update in translated.updates:
+        count = _count(translated, reach, update)
+        if count < update.least or 0 in reach.groups or 0 in (reach.extent or ()):
+            continue
+        element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
+        along = f"there are {count:,} along {axis_name(signature, update)}"
+        if update.is_certain:
+            raise KernelTypeError(
+                f"invocations of {kernel!r} load {element}, change it and store it, and lose what others store: {along}",
+                fix=fix,
+                frames=shown_frames(update.place),
+                count=count,
+            )
+        source, function = update.place.frames[-1].source, update.place.frames[-1].function
+        warnings.warn_explicit(
+            f"invocations of {kernel!r} may load {element}, change it and store it at once, and lose updates: {along}. "
+            f"Fix: {fix}.",
+            RaceWarning,
+            source.filename,
+            getattr(update.place.node, "lineno", source.first_line),
+            registry=function.__globals__.setdefault("__warningregistry__", {}),
+        )
+
+
+def axis_name(signature: KernelSignature, update: Update) -> str:
+    """Return what a kernel calls the axis along which invocations update one element."""
+    kind, axis = update.axis
+    if signature.group is None:
+        return repr(signature.indexes[len(signature.indexes) - 1 - axis])
+    name, group = signature.group
+    axes = len(group.sizes)
+    return f"{name}.{'local' if kind == 'local' else 'id'}" + (f"[{axes - 1 - axis}]" if axes > 1 else "")
+
+
+def _count(translated: TranslatedKernel, reach: Reach, update: Update) -> int:
+    """Return how many invocations, or workgroups, of a call there are along an axis."""
+    kind, axis = update.axis
+    if kind == "local":
+        return translated.program.workgroup_size[axis]
+    lengths = reach.groups if kind == "group" or reach.extent is None else reach.extent
+    return lengths[len(lengths) - 1 - axis]

@@ -13,7 +13,7 @@ from vyre_driver.lang.frontend import integers, wide
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, is_literal, is_signed, literal
-from vyre_driver.lang.types import Kind, i32, u32
+from vyre_driver.lang.types import Kind, bool_, i32, u32
 
 if TYPE_CHECKING:
     import ast
@@ -47,6 +47,9 @@ def extreme(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
 
 
 def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> Number:
+    if left.type is bool_:  # the lesser is True where both are, the greater where one is
+        one, other = t.draft.shallow(left), t.draft.shallow(right)
+        return Number(bool_, Binary(BinOp.AND if op is BinOp.MIN else BinOp.OR, one.expr, other.expr))
     left, right = t.draft.facts.refined(t.draft.shallow(left)), t.draft.facts.refined(t.draft.shallow(right))
     if left.type.is_wide:
         return wide.of_two(op, left, right)

@@ -31,7 +31,9 @@ def subgroup_sum(t: Translation, given: Sequence[Value], node: ast.Call) -> Valu
 def shuffle(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     """Return the value of another invocation of the subgroup."""
     number, at = typed(t, given[0], node), typed(t, given[1], node)
-    if at.type.is_wide and at.type.is_whole:
+    if not at.type.is_whole:
+        raise t.mistyped(node, f"the lane of a shuffle is {at.type}", "convert: i32(...)")
+    if at.type.is_wide:
         at = wide.as_index(t.draft.hold(at, "at"))
     low, high = min(number.low, 0), max(number.high, 0)
     return t.draft.let("shuffled", Number(number.type, SubgroupShuffle(number.expr, at.expr), low, high))

@@ -73,13 +73,8 @@ def __getattr__(name: str) -> object:
         return vyre_driver._fast  # noqa: SLF001 -- ours
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with _loading.missing_is_named():
         home = _home(name)
-    except (ImportError, AttributeError) as error:
-        told = _loading.explained(error)
-        if told is None:
-            raise
-        raise told from error
     _loading.check_numpy()
     found = globals()[name] = home if name in {"errors", "kernels"} else getattr(home, name)
     return found

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vyre_driver.errors import InstallationUnusable
 
 _ROOT = __file__.removesuffix("_loading.py")
@@ -94,6 +97,32 @@ def check_numpy() -> None:
         raise InstallationUnusable(
             f"numpy {version} is installed, and vyre_driver needs {needed} or newer", fix=f"pip install 'numpy>={needed}'"
         )
+
+
+@contextmanager
+def missing_is_named() -> Iterator[None]:
+    """Raise InstallationUnusable, with the fix, where the block imports a required package that is missing."""
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        unusable = explained(error)
+        if unusable is None:
+            raise
+        raise unusable from error
+
+
+def check_required() -> None:
+    """Check that numpy and blake3 are there, which nearly every package needs, and that numpy fits.
+
+    Raises
+    ------
+    InstallationUnusable
+        If one is missing, or numpy is another module or too old.
+    """
+    with missing_is_named():
+        import blake3  # noqa: F401 -- only whether it is there
+        import numpy as np  # noqa: F401 -- the same
+    check_numpy()
 
 
 def explained(error: ImportError | AttributeError) -> InstallationUnusable | None:

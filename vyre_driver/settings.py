@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vyre_driver._loading import missing_is_named
 from vyre_driver.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -345,7 +346,8 @@ def user_directory(kind: Literal["cache", "state"]) -> Path | None:
     None without a usable home. A relative or empty variable is ignored, and neither the working directory nor a
     temporary one is ever used.
     """
-    import platformdirs
+    with missing_is_named():
+        import platformdirs
 
     find, below_home = {
         "cache": (platformdirs.user_cache_dir, "~/.cache/vyre"),

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 STAGES = (
     "errors",
     "_version",
-    "settings",
     "_fast",
     "_loading",
+    "settings",
     "checks",
     "display",
     "process",

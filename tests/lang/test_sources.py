@@ -248,9 +248,16 @@ def test_a_module_without_its_source_says_so(tmp_path: Path, monkeypatch: pytest
     source.unlink()
     monkeypatch.syspath_prepend(str(tmp_path))
     made = importlib.import_module("compiled_kernels").k
-    with _wrong("the source of 'k' cannot be had") as found:
+    with _wrong(f"the source of 'k' cannot be had: {source} has no such line, or is not there") as found:
         made.program()
-    assert "from_source" in found.value.fix
+    assert found.value.fix == "put the module's source there, or use kernel.from_source(text)"
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with _wrong(f"the source of 'k' cannot be had: this program is frozen, and {source} is not in its bundle") as found:
+        made.program()
+    assert found.value.fix == (
+        "have the bundle hold the module's source (of PyInstaller: module_collection_mode='pyz+py'), or use "
+        "kernel.from_source(text)"
+    )
 
 
 def test_exec_has_no_source_and_from_source_has() -> None:
@@ -276,6 +283,17 @@ def test_from_source_takes_the_kernel_and_names() -> None:
         kernel.from_source("k = 3")
     with _wrong("the source defines no function 'other'"):
         kernel.from_source(BODY, name="other")
+
+
+def test_what_was_typed_is_found_where_inspect_finds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from Python 3.13.1 on, where what was typed is in no file of linecache's."""
+    names: dict[str, Any] = {}
+    exec(compile(HEAD + "@kernel\n" + BODY, "<python-input-3>", "exec"), names)  # noqa: S102 -- as the prompt does
+    monkeypatch.setattr(inspect, "findsource", lambda _: ((HEAD + "@kernel\n" + BODY).splitlines(keepends=True), 1))
+    assert names["k"].program() == EXPECTED
+    exec(compile(HEAD + "@kernel\n" + BODY.replace("1.0", "2.0"), "<string>", "exec"), names)  # noqa: S102 -- another one
+    with _wrong("the source of 'k' cannot be had: it was defined by exec or at the prompt"):
+        names["k"].program()
 
 
 @pytest.mark.device

@@ -90,6 +90,21 @@ def test_a_required_package_that_is_missing_is_named(run_python: RunChild, missi
     assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
 
 
+@pytest.mark.parametrize("package", ["lang", "kernels", "backends", "specialization"])
+@pytest.mark.parametrize("missing", ["numpy", "blake3"])
+def test_a_package_that_is_imported_by_its_path_names_what_is_missing(run_python: RunChild, missing: str, package: str) -> None:
+    done = run_python("-c", f"import sys; sys.modules.update({{{missing!r}: None}}); import vyre_driver.{package}")
+    told = f"{missing} is not installed, and vyre_driver needs it. Fix: pip install {missing}.\n"
+    assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
+
+
+def test_a_package_that_is_needed_late_is_named(run_python: RunChild) -> None:
+    hide = "import sys; sys.modules.update({'platformdirs': None}); "
+    done = run_python("-c", hide + "from vyre_driver.settings import user_directory; user_directory('cache')")
+    told = "platformdirs is not installed, and vyre_driver needs it. Fix: pip install platformdirs.\n"
+    assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
+
+
 @pytest.mark.parametrize("missing", ["numpy", "blake3"])
 def test_the_command_line_names_a_required_package_that_is_missing(run_python: RunChild, missing: str) -> None:
     hide = f"import sys; sys.modules.update({{{missing!r}: None}}); "

@@ -3,6 +3,10 @@
 The backends themselves are imported when one of them is asked for.
 """
 
+from vyre_driver import _loading
+
+_loading.check_required()
+
 from vyre_driver.backends.acquisition import (
     Acquisition,
     BackendSelectionFacts,

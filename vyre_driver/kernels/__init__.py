@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver import _loading
+
+_loading.check_required()
+
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.convolution import convolution

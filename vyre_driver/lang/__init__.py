@@ -10,6 +10,10 @@ Examples
 
 from typing import TYPE_CHECKING
 
+from vyre_driver import _loading
+
+_loading.check_required()
+
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.elementwise import Elementwise, elementwise, fuse
 from vyre_driver.lang.frontend.intrinsics import (

@@ -1,5 +1,9 @@
 """Specialization constants: typed values, and the words that a pipeline gets for them."""
 
+from vyre_driver import _loading
+
+_loading.check_required()
+
 from vyre_driver.specialization.resolve import Specialization, SpecializedConstant, specialize
 from vyre_driver.specialization.upstream import (
     SpecCacheKey,

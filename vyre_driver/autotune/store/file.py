@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
+from vyre_driver._loading import missing_is_named
 from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
 from vyre_driver.process._opened import Opened
@@ -186,7 +187,8 @@ def _hold(
     This is a thread's, for no interrupt comes there. The lock and its finalizer are functions of Python, and would be left
     halfway.
     """
-    from filelock import Timeout, UnixFileLock
+    with missing_is_named():
+        from filelock import Timeout, UnixFileLock
 
     answer: BaseException | None = None
     try:

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from vyre_driver._loading import missing_is_named
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.autotune.store.timings import TIMINGS
 from vyre_driver.checks import U32_MAX
@@ -152,7 +153,8 @@ def format_text(content: AutotuneText) -> str:
     if content.unknown or content.unreadable or content.unknown_of:
         tables: list[Any] = [_table(*item) | content.unknown_of.get(item[0], {}) for item in in_order]
         tables += [given for given, _ in content.unreadable]
-        import tomli_w  # late: as above
+        with missing_is_named():
+            import tomli_w  # late: as above
 
         return tomli_w.dumps({"schema": content.schema, **content.unknown, "record": tables})
     if not in_order:

@@ -220,12 +220,11 @@ def _assembled(
     program = Program.wrapped([*buffers, *t.draft.buffers], sizes, nodes)
     if not t.is_plain:  # which tells at run time who misses a barrier
         check_valid(program, places)
-    uses = t.extents or t.covered
     return TranslatedKernel(
         program=program,
         ranks={name: t.ranks.get(name, 1) for name in arrays},
         elements=arrays,
-        extents=tuple(tuple(uses[axis]) for axis in sorted(uses)),
+        extents=tuple(tuple(uses) for _, uses in sorted((t.extents or t.covered).items())),
         last_places=t.last_places,
         scalars=scalars,
         places=places,

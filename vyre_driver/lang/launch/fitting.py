@@ -138,8 +138,7 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     )
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
-    if over is not None:
-        _check_axes_of_over(definition, over)
+    _check_axes_of_over(definition, over)
     made = None if definition.shapes is None else definition.shapes.left_out(shapes, sizes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups, made or {})
     if limits is not None and reach.within(limits) != reach:
@@ -163,10 +162,10 @@ def scalar_of(kind: ScalarType | TypeVar, types: Mapping[str, ScalarType]) -> Sc
     return kind if isinstance(kind, ScalarType) else types[kind.__name__]
 
 
-def _check_axes_of_over(definition: Definition, over: tuple[int, ...]) -> None:
+def _check_axes_of_over(definition: Definition, over: tuple[int, ...] | None) -> None:
     """Check that the array that a kernel goes over has an axis for each of its indices; raises InvalidInput."""
     count = len(index_names(definition.signature))
-    if len(over) != count:
+    if over is not None and len(over) != count:
         array = definition.over[0]
         axes = "1 axis" if len(over) == 1 else f"{len(over)} axes"
         raise InvalidInput(

@@ -15,6 +15,7 @@ import inspect
 import io
 import linecache
 import re
+import sys
 import tokenize
 import types
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 MAKER = "_maker"
 _NULLS = re.compile(r"^NULL(\|self)? \+ | \+ NULL(\|self)?$")  # before the name up to Python 3.12, behind it since
 _LAMBDA = "<lambda>"
+_TYPED = {"<string>", "<stdin>"}  # of python -c and the prompt, and of what they exec
 _HEAD = re.compile(r"\s*(@|def\b)")
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
 
@@ -72,6 +74,8 @@ class FunctionSource:
                 break
         else:
             _check_not_mangled(nodes, code)
+            if code.co_filename in _TYPED:
+                raise _without_source(function)
             raise KernelSyntaxError(
                 f"{code.co_filename} has changed since {function.__name__!r} was defined in it",
                 fix="reload the module",
@@ -106,16 +110,29 @@ def _found(function: types.FunctionType) -> Iterator[tuple[list[str], int]]:
         lines = _lines_of_file(function)
         lines[first]  # there are so many
     except (OSError, TypeError, IndexError) as error:
-        name = function.__name__
-        raise KernelSyntaxError(
-            f"the source of {name!r} cannot be had: it was defined by exec or at the prompt",
-            fix="put it into a file or a notebook, or use kernel.from_source(text)",
-            function=name,
-        ) from error
+        raise _without_source(function) from error
     yield from _statements(lines, first, code.co_name)
     loaded = _lines_of_loader(function)
     if first < len(loaded):
         yield from _statements(loaded, first, code.co_name)
+
+
+def _without_source(function: types.FunctionType) -> KernelSyntaxError:
+    """Return the error of a function whose source cannot be had, with the reason."""
+    name, filename = function.__name__, function.__code__.co_filename
+    if filename.startswith("<"):
+        problem, fix = "it was defined by exec or at the prompt", "put it into a file or a notebook"
+    elif getattr(sys, "frozen", False):
+        problem = f"this program is frozen, and {filename} is not in its bundle"
+        fix = "have the bundle hold the module's source (of PyInstaller: module_collection_mode='pyz+py')"
+    else:
+        problem, fix = f"{filename} has no such line, or is not there", "put the module's source there"
+    return KernelSyntaxError(
+        f"the source of {name!r} cannot be had: {problem}",
+        fix=f"{fix}, or use kernel.from_source(text)",
+        function=name,
+        filename=filename,
+    )
 
 
 def _statements(lines: list[str], first: int, name: str) -> Iterator[tuple[list[str], int]]:
@@ -158,11 +175,9 @@ def _lines_of_file(function: types.FunctionType) -> list[str]:
     else:
         filename = inspect.getfile(function)
         if not filename.startswith("<"):  # those of doctest, for one, are in nothing but its own linecache.getlines
-            raise OSError
-    lines = linecache.getlines(filename, function.__globals__)
-    if not lines:
-        raise OSError
-    return lines
+            raise OSError(f"{filename} is not there")
+    # What was typed, or given to python -c, is kept apart from files since Python 3.13, and inspect knows where.
+    return linecache.getlines(filename, function.__globals__) or inspect.findsource(function)[0]
 
 
 def _indented(lines: list[str], first: int) -> list[str]:

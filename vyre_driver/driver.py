@@ -17,6 +17,7 @@ from vyre_driver.cache.loop_limits import LoopLimit
 from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
+from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.process.copies import refuse_copies
@@ -74,6 +75,7 @@ class Driver(Allocator):
         made.number = next(_numbers)
         return made
 
+    @shortens_tracebacks
     def __init__(  # noqa: PLR0913 -- what a driver is opened with
         self,
         device: str | int | None = None,

@@ -6,12 +6,19 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from vyre_driver.errors import InvalidInput, KernelSourceError
+import vyre_driver
+from vyre_driver import Driver
+from vyre_driver.errors import DeviceNotFound, InvalidInput, KernelSourceError, KernelTypeError
 from vyre_driver.lang import In, Index, Out, elementwise, f32, kernel, reduction
+
+if TYPE_CHECKING:
+    from conftest import RunChild
 
 
 def inner(v):
@@ -55,16 +62,38 @@ def unannotated(i: Index, x):
         lambda: kernel.from_source("def made(i: Index, x):\n    pass\n"),
         lambda: elementwise(inner)(_X),
         lambda: reduction(lambda a, b: a + b, zero=0)(_X, axis=3),
+        lambda: Driver("name:no such device"),
     ],
 )
 def test_an_error_has_one_frame_of_ours(call) -> None:
-    with pytest.raises((KernelSourceError, InvalidInput)) as found:
+    with pytest.raises((KernelSourceError, InvalidInput, DeviceNotFound)) as found:
         call()
     frames = [one.filename for one in traceback.extract_tb(found.value.__traceback__)]
     assert len(frames) == 3, frames
     assert frames[:2] == [__file__, __file__]
     shown = "".join(traceback.format_exception(found.value))
-    assert shown.count("vyre_driver/lang/") == 1
+    assert shown.count("/vyre_driver/") == 1
+
+
+_OPENING = """
+import numpy
+from vyre_driver.lang import In, Index, Out, f32, kernel
+@kernel
+def k(i: Index, x: In[f32], y: Out[f32]):
+    y[i] = x[i]
+k(numpy.ones(2, numpy.float32))
+"""
+
+
+def test_the_error_of_a_device_that_a_call_opens_has_one_frame_of_ours(run_python: RunChild, tmp_path: Path) -> None:
+    script = tmp_path / "opening.py"
+    script.write_text(_OPENING)
+    done = run_python(str(script), env={"VYRE_DEVICE": "name:no such device"})
+    assert [line.strip().split(",")[0] for line in done.stderr.splitlines() if line.startswith("  File ")] == [
+        f'File "{script}"',
+        f'File "{Path(vyre_driver.__file__).parent / "lang" / "kernel.py"}"',
+    ]
+    assert "vyre_driver.errors.DeviceNotFound: " in done.stderr
 
 
 def test_a_kernel_that_is_nested_too_deep_shows_no_recursion() -> None:
@@ -75,4 +104,17 @@ def test_a_kernel_that_is_nested_too_deep_shows_no_recursion() -> None:
         pytest.skip("this Python does not compile it either")
     with pytest.raises(KernelSourceError) as found:
         made.program()
-    assert "".join(traceback.format_exception(found.value)).count("vyre_driver/lang/") == 1
+    assert "".join(traceback.format_exception(found.value)).count("/vyre_driver/") == 1
+
+
+def test_options_that_are_none_and_a_zero_that_is_missing_are_errors_of_kernels() -> None:
+    with pytest.raises(KernelTypeError) as found:
+        kernel(foo=1)
+    assert str(found.value) == ("kernel has no option 'foo'. Fix: name signature, over, floats, bounds, tune, checks or debug.")
+    for made in (lambda: reduction(max), lambda: reduction(), lambda: reduction(max, zero=None)):
+        with pytest.raises(KernelTypeError) as found:
+            made()
+        assert str(found.value) == (
+            "a reduction has no zero. Fix: give the number that leaves any other as it is: zero=0 for a sum, zero=1 for a "
+            "product."
+        )

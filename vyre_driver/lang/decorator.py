@@ -7,6 +7,7 @@ import textwrap
 import types
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import KernelSourceError, KernelSyntaxError, KernelTypeError
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.fitting import Definition
@@ -14,7 +15,6 @@ from vyre_driver.lang.launch.signatures import checked_over, parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
 from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
-from vyre_driver.lang.tracebacks import shortens_tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,7 @@ class KernelDecorator:
         tune: Mapping[str, Sequence[bool | int]] | bool | None = None,
         checks: bool = False,
         debug: bool = False,
+        **unknown: object,
     ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
         """Make a kernel of a function, whose parameters say by their annotations what it takes.
 
@@ -73,6 +74,11 @@ class KernelDecorator:
         KernelTypeError
             If a parameter has no annotation or one that is none, or an option is none, or does not fit the parameters.
         """
+        if unknown:
+            raise KernelTypeError(
+                f"kernel has no option {next(iter(unknown))!r}",
+                fix="name signature, over, floats, bounds, tune, checks or debug",
+            )
         options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds, "tune": tune}
         options |= {"checks": checks, "debug": debug}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from vyre_driver.display.line import one_line
+from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.lang.broadcasting import broadcast
 from vyre_driver.lang.decorator import kernel
@@ -31,7 +32,6 @@ from vyre_driver.lang.operands import (
     shown_steps,
 )
 from vyre_driver.lang.pickling import carried, reduced_function
-from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.describe import SignatureProperty

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.display.line import one_line
+from vyre_driver.display.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.choices import (
@@ -22,7 +23,6 @@ from vyre_driver.lang.launch.choices import (
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.launch.recent import RecentLaunches
 from vyre_driver.lang.pickling import reduced_kernel
-from vyre_driver.lang.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.lowering.program import emitted
 from vyre_driver.runtime.describe import SignatureProperty

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vyre_driver.display.line import one_line
+from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.along_axis import (
@@ -25,7 +26,6 @@ from vyre_driver.lang.along_axis import (
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
-from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Reduction:
 def reduction(
     combine: Any = None,  # noqa: ANN401 -- a function
     *,
-    zero: bool | float,
+    zero: bool | float | None = None,
     map: Any = None,  # noqa: A002, ANN401 -- a function
     finish: Any = None,  # noqa: ANN401 -- a function
 ) -> Any:  # noqa: ANN401 -- a Reduction, or what decorates a function
@@ -248,12 +248,18 @@ def reduction(
     Raises
     ------
     KernelTypeError
-        If something that is called is no function that kernels know, or takes another number of numbers, or zero is no number.
+        If something that is called is no function that kernels know, or takes another number of numbers, or zero is missing or
+        no number.
     """
     map_, finish_ = (
         as_it_is if one is None else called_with(one, f"{what} of a reduction", 1)
         for what, one in (("map", map), ("finish", finish))
     )
+    if zero is None:
+        raise KernelTypeError(
+            "a reduction has no zero",
+            fix="give the number that leaves any other as it is: zero=0 for a sum, zero=1 for a product",
+        )
     zero = zero.item() if isinstance(zero, np.generic) else zero
     if not isinstance(zero, (bool, int, float)):
         raise KernelTypeError(f"zero of a reduction is of type {type(zero).__name__}", fix="give a number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.display.line import one_line
+from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.along_axis import (
@@ -23,7 +24,6 @@ from vyre_driver.lang.along_axis import (
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
-from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:

@@ -1,11 +1,19 @@
-"""Errors in a user's kernel or call, raised where it was called: the frames between are ours, and say nothing about them."""
+"""Errors in a kernel, a call, or of opening a device, raised where it was called: the frames between are ours, and say nothing."""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from vyre_driver.errors import InvalidInput, KernelSourceError
+from vyre_driver.errors import (
+    BackendUnavailable,
+    DeviceNotFound,
+    InstallationUnusable,
+    InvalidInput,
+    InvalidSetting,
+    KernelSourceError,
+    VulkanUnavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,8 +21,16 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TOLD_BY_THEMSELVES = (KernelSourceError, InvalidInput)
-"""The errors whose message has the place: in the kernel, or the argument."""
+TOLD_BY_THEMSELVES = (
+    KernelSourceError,
+    InvalidInput,
+    InvalidSetting,
+    VulkanUnavailable,
+    DeviceNotFound,
+    BackendUnavailable,
+    InstallationUnusable,
+)
+"""The errors whose message has the place: in the kernel, the argument, the setting, or what is installed."""
 
 
 def shortens_tracebacks(function: Callable[P, R]) -> Callable[P, R]:

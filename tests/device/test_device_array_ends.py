@@ -290,7 +290,6 @@ def test_what_a_buffer_is_not_is_refused_by_what_to_do_instead(driver: Driver) -
     others: list[Callable[[], object]] = [
         lambda: reversed(made),
         lambda: 1.0 in made,  # type: ignore[operator]
-        lambda: float(made[0, 0]),  # type: ignore[arg-type]
         lambda: [1, 2][made[0, 0]],  # type: ignore[call-overload]
         lambda: divmod(made, 2),  # type: ignore[operator]
         lambda: np.add(made, 1),  # type: ignore[call-overload]
@@ -323,6 +322,32 @@ def test_arithmetic_is_refused_in_every_form(driver: Driver) -> None:
     for one_sided in (operator.neg, operator.pos, operator.invert, abs):
         assert refusal(lambda one_sided=one_sided: one_sided(made))[:2] == (NotAnArray, 2214)
     assert refusal(lambda: made + 1)[2] == (
-        f"+ was asked of {made!r}, and a buffer is no array that computes. Fix: compile a kernel that does it and call it with "
-        "the buffer, or compute with buffer.read() on the host."
+        f"+ was asked of {made!r}, and a buffer is no array that computes. Fix: call "
+        "vyre_driver.lang.fuse(lambda x, y: x + y)(a, b), or compute with buffer.read() on the host."
     )
+    fixes = [
+        refusal(one)[2].partition("Fix: ")[2].partition(", or compute")[0]
+        for one in (lambda: -made, lambda: abs(made), lambda: np.sin(made), lambda: np.add.reduce(made), lambda: made @ other)
+    ]
+    assert fixes == [
+        "call vyre_driver.lang.fuse(lambda x: -x)(buffer)",
+        "call vyre_driver.lang.fuse(lambda x: abs(x))(buffer)",
+        "call vyre_driver.lang.fuse(lambda x: numpy.sin(x))(x)",
+        "call what vyre_driver.lang.reduction or scan makes of a function",
+        "call vyre_driver.kernels.matmul(driver)(a, b)",
+    ]
+
+
+def test_a_buffer_of_one_element_is_a_number(driver: Driver) -> None:
+    numbers = driver.buffer(np.array([[0.0], [2.5]], np.float32))
+    assert (float(numbers[1]), int(numbers[1]), numbers[1].item(), bool(numbers[1])) == (2.5, 2, 2.5, True)
+    assert (bool(numbers[0]), type(numbers[0].item())) == (False, float)
+    assert (int(driver.buffer(np.array(7, np.int64))), driver.buffer(np.array(7)).item()) == (7, 7)
+    for what, call in {"float()": float, "int()": int, "item()": lambda buffer: buffer.item()}.items():
+        assert refusal(lambda call=call: call(numbers)) == (
+            NotAnArray,
+            2214,
+            f"{what} was asked of {numbers!r}, which has 2 elements. Fix: take one, as buffer[0], or read() it.",
+        )
+    with pytest.raises(TypeError):
+        operator.index(driver.buffer(np.array(7, np.int64)))

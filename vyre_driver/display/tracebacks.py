@@ -1,4 +1,4 @@
-"""Errors in a kernel, a call, or of opening a device, raised where it was called: the frames between are ours, and say nothing."""
+"""Errors in a kernel, a call, or of opening a device, raised where it was called: frames between are ours, and say nothing."""
 
 from __future__ import annotations
 

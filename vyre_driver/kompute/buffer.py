@@ -272,10 +272,6 @@ class Buffer(ArrayFacts, NoArithmetic):
             raise TypeError(f"{self.described} has no axes, and no length. Fix: use size.")
         return self.shape[0]
 
-    def __bool__(self) -> bool:
-        """Refuse: nobody would know whether the size or the contents are meant."""
-        raise TypeError(f"{self.described} has no truth value. Fix: ask for its size, or read() it.")
-
     def __iter__(self) -> Any:  # noqa: ANN401 -- never returns
         """Refuse: each element would be a transfer of its own."""
         raise TypeError(f"{self.described} is not iterated over on the host. Fix: iterate over read().")

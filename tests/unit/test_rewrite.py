@@ -199,6 +199,34 @@ def test_a_variable_leaves_its_decoration_group_and_keeps_what_else_it_got_there
     ]
 
 
+REPEATING = [
+    "layout(binding = 0) coherent volatile buffer X { float x[]; };",
+    "layout(binding = 0) coherent volatile restrict buffer X { float x[]; };",
+    "layout(binding = 0) buffer X { coherent volatile uint n; coherent volatile restrict float x[]; };",
+    "layout(set = 1, binding = 3) coherent volatile buffer X { float x[]; };",
+]
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize("declaration", REPEATING)
+def test_decorations_that_a_compiler_repeats_are_run_once(tmp_path: Path, declaration: str) -> None:
+    source = (
+        f"#version 450\nlayout(local_size_x = 64) in;\n{declaration}\nvoid main() {{ x[gl_LocalInvocationIndex] *= 2.0; }}\n"
+    )
+    module = SpirvModule.from_glsl(source)
+    decorations = [one for one in instructions(module.runnable.code) if one[0] in {71, 72}]
+    assert len(set(decorations)) == len(decorations) < len([one for one in instructions(module.code) if one[0] in {71, 72}])
+    assert complaints(tmp_path, module.runnable.code) == ""
+
+
+def test_only_decorations_that_are_the_same_in_everything_are_dropped() -> None:
+    twice = [*op(71, 9, 23), *op(71, 9, 23), *op(72, 7, 0, 23), *op(72, 7, 0, 23), *op(5632, 9, 5635, *text("a"))]
+    others = [*op(71, 9, 21), *op(72, 7, 0, 21), *op(5632, 9, 5635, *text("b"))]
+    given = instructions(assemble(BASE | {"decorations": [*twice, *others]}))
+    made = instructions(SpirvModule.from_bytes(assemble(BASE | {"decorations": [*twice, *others]})).runnable.code)
+    assert made == list(dict.fromkeys(given[:17])) + given[17:]
+
+
 def uniform(**changes: list[int]) -> dict[str, list[int]]:
     """A uniform block at binding 1 that has the structure of the storage buffer at binding 0."""
     decorations = [*op(5, 26, *text("sizes")), *op(71, 26, 34, 0), *op(71, 26, 33, 1)]

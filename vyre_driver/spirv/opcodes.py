@@ -47,6 +47,7 @@ class Op(IntEnum):
     SpecConstant = 50
     SpecConstantComposite = 51
     SpecConstantOp = 52
+    Function = 54
     Variable = 59
     Decorate = 71
     MemberDecorate = 72

@@ -1,7 +1,8 @@
 """Rewrite SPIR-V into a module that kompute can bind: words in, words out, nothing else changed.
 
 Descriptors get set 0 and the binding numbers they are given, the entry point the name ``main``, and uniform blocks become
-read-only storage blocks. The words of function bodies stay as they are.
+read-only storage blocks. A decoration that stands twice, as glslang writes for ``coherent volatile``, is left once, for
+spirv-val refuses it. The words of function bodies stay as they are.
 
 Source: SPIR-V 1.6, 2.4 (logical layout), 3.20 (decorations); Vulkan 1.3, "Shader Interfaces".
 """
@@ -28,6 +29,7 @@ _STORAGE_CLASS_VERSION = (1, 3)
 _STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
 
 _ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
+_DECORATIONS = frozenset({71, 72, 332, 5632, 5633})  # of ids and of members, with literals, ids and texts
 _CHANGED = frozenset({Op.EntryPoint, Op.Decorate, Op.GroupDecorate, Op.TypePointer, Op.Variable, Op.TypeForwardPointer})
 _PLACES = frozenset({Decoration.DESCRIPTOR_SET, Decoration.BINDING})
 
@@ -64,9 +66,10 @@ def bindable(uses: EntryUses, source: str) -> bytes:
         If a uniform block cannot be made a storage block; ``source`` names the module.
     """
     changes = _changes(uses, source)
-    if changes == Rewrite():
-        return uses.code
-    code = rewrite(uses.code, changes, uses.interface.first_function)
+    code = uses.code if changes == Rewrite() else rewrite(uses.code, changes, uses.interface.first_function)
+    code = without_repeated_decorations(code)
+    if code is uses.code:
+        return code
     _check_rewritten(code, uses, source)
     return code
 
@@ -113,6 +116,23 @@ def _check_rewritten(code: bytes, uses: EntryUses, source: str) -> None:
                 fix="make it one in the shader, in set 0",
                 source=source,
             )
+
+
+def without_repeated_decorations(code: bytes) -> bytes:
+    """Return a module without the decorations that an earlier instruction makes with the same operands; itself if none is."""
+    words = array.array("I", code)
+    out, seen = array.array("I"), set[bytes]()
+    at, kept = HEADER_WORDS, 0
+    while at < len(words) and words[at] & 0xFFFF != Op.Function:
+        length = words[at] >> 16
+        if words[at] & 0xFFFF in _DECORATIONS:
+            decoration = words[at : at + length].tobytes()
+            if decoration in seen:
+                out.extend(words[kept:at])
+                kept = at + length
+            seen.add(decoration)
+        at += length
+    return code if not kept else out.tobytes() + words[kept:].tobytes()
 
 
 def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from vyre_driver.spirv.reflection import BufferInterface
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from vyre_driver.spirv.layout import MemoryType
@@ -159,6 +161,43 @@ def test_views_of_one_name_are_one_name() -> None:
     parts = BASE | {"decorations": [*op(71, 26, 34, 0), *op(71, 26, 33, 0)], "declarations": op(59, 8, 26, 12)}
     found = SpirvModule.from_bytes(assemble(parts))
     assert (found.signature, found.reflection.buffers[0].aliases) == ("kernel(binding_0: f32[n] inout)", ())
+
+
+def unnamed(*places: tuple[int, int], names: Mapping[int, str] | None = None) -> SpirvModule:
+    """A module with buffers at these sets and bindings, whose variables are 30, 31, ..., named where ``names`` names one."""
+    pointer, storage_buffer = 8, 12
+    decorations, variables = [], []
+    for variable, (set_number, number) in enumerate(places, 30):
+        decorations += [*op(71, variable, 34, set_number), *op(71, variable, 33, number)]
+        variables += op(59, pointer, variable, storage_buffer)
+    words = [word for variable, name in (names or {}).items() for word in op(5, variable, *text(name))]
+    parts = {"set": op(), "binding": op(), "variable": op(), "decorations": [*words, *decorations], "declarations": variables}
+    return SpirvModule.from_bytes(assemble(BASE | parts))
+
+
+@pytest.mark.parametrize(
+    ("places", "names", "expected"),
+    [
+        ([(0, 0), (0, 1)], {}, ["binding_0", "binding_1"]),
+        ([(0, 0), (1, 0), (1, 1)], {}, ["binding_0", "set_1_binding_0", "binding_1"]),
+        ([(1, 0), (2, 0), (3, 0)], {}, ["binding_0", "set_2_binding_0", "set_3_binding_0"]),
+        ([(0, 0), (0, 0), (1, 0)], {}, ["binding_0", "set_1_binding_0"]),
+        ([(0, 0), (1, 0)], {31: "binding_0"}, ["set_0_binding_0", "binding_0"]),
+        ([(0, 3), (0, 5)], {31: "binding_3"}, ["set_0_binding_3", "binding_3"]),
+        (
+            [(0, 0), (1, 0), (1, 1)],
+            {30: "binding_0", 32: "set_1_binding_0"},
+            ["binding_0", "set_1_binding_0_", "set_1_binding_0"],
+        ),
+    ],
+)
+def test_buffers_without_a_name_have_one_of_their_own(
+    places: list[tuple[int, int]], names: dict[int, str], expected: list[str]
+) -> None:
+    module = unnamed(*places, names=names)
+    assert [buffer.name for buffer in module.reflection.buffers] == expected
+    assert re.findall(r"(\w+):", module.signature) == expected
+    assert [one.name for one in module.runnable.bindings] == expected[:1] * (len(places) - len(expected)) + expected
 
 
 def test_views_of_two_kinds_are_refused_with_both() -> None:

@@ -8,7 +8,8 @@ Source: Vulkan 1.3, "Shader Resource Interface" (variables may share a set and b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,14 @@ class Slot:
         """The name of the first view."""
         return self.views[0].name
 
+    def renamed(self, name: str) -> Slot:
+        """Return the slot with this name for its variables that have none of their own."""
+
+        def with_name(resources: tuple[Resource, ...]) -> tuple[Resource, ...]:
+            return tuple(one if one.is_named or one.name == name else replace(one, name=name) for one in resources)
+
+        return Slot(with_name(self.variables), with_name(self.views))
+
     @property
     def aliases(self) -> tuple[str, ...]:
         """The names of the other views, each once."""
@@ -84,6 +93,23 @@ class Slot:
     def restrict(self) -> bool:
         """Whether a view is declared so."""
         return any(one.restrict for one in self.views)
+
+
+def _with_unique_names(slots: list[Slot]) -> tuple[Slot, ...]:
+    """Return the slots, with the set in the name of an unnamed one where another has the name of its binding number."""
+    taken = {slot.name for slot in slots if slot.views[0].is_named}
+    by_place: dict[tuple[int, int], str] = {}
+    result = []
+    for slot in slots:
+        first = slot.views[0]
+        place = first.set, first.binding
+        if not first.is_named and place not in by_place:
+            longer = f"set_{first.set}_binding_{first.binding}"
+            names = itertools.chain([slot.name], (longer + "_" * count for count in itertools.count()))
+            by_place[place] = next(name for name in names if name not in taken)
+            taken.add(by_place[place])
+        result.append(slot if first.is_named else slot.renamed(by_place[place]))
+    return tuple(result)
 
 
 class EntryUses:
@@ -108,7 +134,8 @@ class EntryUses:
     def slots(self) -> tuple[Slot, ...]:
         """Its bindings in the order of set and binding.
 
-        Only buffers of one kind share a slot; what else shares a binding is left apart, each variable in a slot of its own.
+        Only buffers of one kind share a slot; what else shares a binding is left apart, each variable in a slot of its own. No
+        two places have one name that is made of their binding number.
         """
         named = self.variables
         groups: dict[tuple[object, ...], list[Resource]] = {}
@@ -119,7 +146,8 @@ class EntryUses:
         if any(len(group) > 1 for group in groups.values()):
             named = self._reached
         views = ([one for one in group if named is None or one.id in named] for group in groups.values())
-        return tuple(Slot(tuple(group), tuple(seen or group)) for group, seen in zip(groups.values(), views, strict=True))
+        slots = [Slot(tuple(group), tuple(seen or group)) for group, seen in zip(groups.values(), views, strict=True)]
+        return _with_unique_names(slots)
 
     @property
     def matrices(self) -> tuple[FunctionMatrices, ...]:

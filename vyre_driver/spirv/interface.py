@@ -63,7 +63,8 @@ class Resource:
 
     ``id`` and ``block_id`` are the module's ids of the variable and of its structure (0 without one). ``count`` is the number
     of descriptors: None for one that is not an array, 0 for a run-time array. ``readable`` and ``writable`` are what the
-    decorations leave open to the shader; ``restrict`` says that nothing else may be the memory that it names.
+    decorations leave open to the shader; ``restrict`` says that nothing else may be the memory that it names. ``is_named`` is
+    False where the module has no name, and ``name`` is made of the binding number.
     """
 
     id: int
@@ -78,6 +79,7 @@ class Resource:
     block: Struct | None = None
     image: Image | None = None
     restrict: bool = False
+    is_named: bool = field(default=True, compare=False)
 
     @property
     def access(self) -> str:

@@ -191,10 +191,12 @@ class _Reader:
     def _resource(self, variable: Variable) -> Resource:
         type_id, count = self._descriptors(self._pointee(variable))
         kind = self._kind(type_id, variable)
-        name = self._name(variable, type_id)
+        given_name = self._name(variable, type_id)
         decorations = self._in.decorations.get(variable.id, {})
         block = self._block(type_id) if kind.is_buffer else None
         readable, writable = self._access(variable, kind, block)
+        number = decorations.get(Decoration.BINDING) or (variable.id,)
+        name = given_name or f"binding_{number[0]}"
         image_id = self._types.instruction(type_id).operands[0] if kind is ResourceKind.COMBINED_IMAGE_SAMPLER else type_id
         return Resource(
             id=variable.id,
@@ -209,6 +211,7 @@ class _Reader:
             block=block,
             image=self._image(image_id),
             restrict=block is not None and self._is_restrict(variable, type_id, len(block.members)),
+            is_named=bool(given_name),
         )
 
     def _descriptors(self, type_id: int) -> tuple[int, int | None]:
@@ -279,13 +282,12 @@ class _Reader:
         return int(operands[1])
 
     def _name(self, variable: Variable, type_id: int) -> str:
-        """Instance name, else the only member's name, else the block's name: what the shader's text calls the data."""
+        """Instance name, else the only member's, else the block's: what the shader's text calls the data; empty if none."""
         name = self._in.names.get(variable.id)
         op, operands = self._types.instruction(type_id)
         if not name and op == Op.TypeStruct and len(operands) == 1:
             name = self._in.member_names.get((type_id, 0))
-        binding = self._in.decorations.get(variable.id, {}).get(Decoration.BINDING)
-        return name or self._in.names.get(type_id) or f"binding_{binding[0] if binding else variable.id}"
+        return name or self._in.names.get(type_id) or ""
 
     def _decorated(self, decorations: Mapping[int, Sequence[int]], wanted: Decoration, name: str, what: str) -> int:
         operands = decorations.get(wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vyre_driver import DriverPool, Kernel, kernels
+from vyre_driver import DriverPool, Kernel, SpirvModule, kernels
 from vyre_driver.pool import PooledKernel
 from vyre_driver.process.tools import SPIRV_DIS, find_tool
 from vyre_driver.spirv.shipped import shipped_module
@@ -47,6 +47,28 @@ def test_a_tuned_kernels_signature_is_that_of_its_calls(layered: Driver) -> None
         "matmul": [("a", position, inspect.Parameter.empty), ("b", position, inspect.Parameter.empty), out],
         "histogram": [("x", position, inspect.Parameter.empty), ("bins", "KEYWORD_ONLY", 256), out],
     }
+
+
+@pytest.mark.parametrize(
+    ("declaration", "shown"),
+    [
+        ("buffer X { float x[]; }", "x: f32[n] inout"),
+        ("buffer X { vec4 x[]; }", "x: vec4<f32>[n] inout"),
+        ("buffer X { uint n; vec4 x[]; }", "X: {n: u32, x: vec4<f32>[n]} inout"),
+        ("buffer X { uint n; Item x[]; }", "X: {n: u32, x: Item[n]} inout"),
+        ("buffer X { Item x[]; }", "x: Item[n] inout"),
+        ("buffer X { float x[][4]; }", "x: f32[n][4] inout"),
+        ("buffer X { mat4x3 x[3]; }", "x: mat4x3<f32>[3] inout"),
+        ("buffer X { float x; vec3 y; }", "X: {x: f32, y: vec3<f32>} inout"),
+        ("writeonly buffer X { ivec2 x[7]; }", "x: vec2<i32>[7] out"),
+    ],
+)
+def test_a_kernel_shows_its_buffers_as_its_module_does(layered: Driver, declaration: str, shown: str) -> None:
+    text = f"#version 450\nstruct Item {{ float a; }};\nlayout(binding = 0) {declaration};\nvoid main() {{}}"
+    module = SpirvModule.from_glsl(text, name="described")
+    kernel = layered.compile(module)
+    assert (module.signature, kernel.signature) == (f"kernel({shown})", f"described({shown})")
+    assert f"<td>{shown.partition(': ')[2].replace('<', '&lt;').replace('>', '&gt;')}</td>" in kernel._repr_html_()
 
 
 @pytest.mark.parametrize("kind", [Kernel, PooledKernel, kernels.TunedKernel])

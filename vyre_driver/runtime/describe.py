@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.spirv.layout import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -77,16 +79,19 @@ class DescribedByKernel:
 
 
 def described_binding(binding: Binding) -> str:
-    """Return name, elements and access of a buffer: ``y: f32[n] inout``."""
+    """Return name, contents and access of a buffer: ``y: f32[n] inout``, of a shader's as ``SpirvModule.signature`` has it."""
+    access = _ACCESS[binding.role.consumes_input, binding.role.produces_output]
+    return f"{shown(binding.name)}: {_contents(binding)} {access}"
+
+
+def _contents(binding: Binding) -> str:
+    if binding.block is not None:
+        return binding.block.text
     element = binding.element
     kind = str(binding.data_type or (element.scalar if element is not None and element.scalar is not None else "bytes"))
-    layout = binding.layout
-    if layout is not None and not binding.holds_plain_numbers:
-        kind = str(layout.elements.type)
-    elif binding.dtype is not None and binding.stride > binding.dtype.itemsize:
+    if binding.dtype is not None and binding.stride > binding.dtype.itemsize:
         kind = f"vec{binding.stride // binding.dtype.itemsize}<{kind}>"
-    count = binding.element_count or "n"
-    return f"{binding.name}: {kind}[{count}] {_ACCESS[binding.role.consumes_input, binding.role.produces_output]}"
+    return f"{kind}[{binding.element_count or 'n'}]"
 
 
 _ACCESS = {(True, False): "in", (True, True): "inout", (False, True): "out", (False, False): "resident"}

@@ -158,7 +158,7 @@ def test_what_cannot_be_bound_is_refused_by_name(layered: Driver) -> None:
         "argument 1 of bind is of type list, and bind takes resident buffers",
         "argument 3 of bind is of type ndarray, and bind takes resident buffers",
         "saxpy takes 2 arrays (x, y) and got 1",
-        "saxpy writes 1 buffers and got 2 as out",
+        "saxpy writes 1 buffer and got 2 as out",
         "out of saxpy has shape (4,) and type float32, and the buffer has (5,) and float32",
         "turning works on x in place, and out is another buffer than x",
     ]

@@ -19,6 +19,7 @@ from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.packing import is_masked
 from vyre_driver.binding.padding import check_padding
+from vyre_driver.binding.tensors import bits_as_array
 from vyre_driver.binding.values import fresh_form, packed_array, packed_items, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
@@ -104,7 +105,7 @@ def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
     """Return an argument as an array, sharing its memory where possible.
 
     An array, anything with the buffer protocol, ``__array_interface__``, ``__array__`` or DLPack in the memory of the CPU, or
-    nested sequences of numbers. Bytes become an array of uint8.
+    nested sequences of numbers. Bytes become an array of uint8, a tensor of torch.bfloat16 one of ml_dtypes' bfloat16.
 
     Raises
     ------
@@ -138,6 +139,9 @@ def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
         found = raw_bytes(given) if kind == _ON_CPU else None
         if found is not None:
             return found, True
+        bits = bits_as_array(given)
+        if bits is not None:
+            return bits, False
         if kind == _ON_CPU:
             is_dlpack = hasattr(given, "__dlpack__") and not _speaks_numpy(given)
             return np.from_dlpack(given) if is_dlpack else np.asarray(given), False  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ def check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) ->
         raise InvalidInput(f"{binding.described} got an array of {what}", fix="pass an array of numbers", binding=binding.name)
     if wanted is not None and scalar is not None and scalar.is_encoded:
         _check_bits(binding, scalar, dtype)
-    elif wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
+    elif wanted is not None and dtype != wanted and not same_bits(wanted, dtype):
         raise InvalidInput(
             f"{binding.described} holds {wanted} and got an array of {dtype}",
             fix=_conversion(wanted, dtype, given),
@@ -62,7 +62,7 @@ def _conversion(wanted: np.dtype[Any], dtype: np.dtype[Any], given: object) -> s
     return f"{by_value}, which keeps the numbers, or with .view({name}), which keeps the bits"
 
 
-def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
+def same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
     """Return whether one is a type that numpy learnt from another package and the other the unsigned word of its bits."""
     kinds = {(wanted.isbuiltin == _USER_DEFINED, wanted.kind == "u"), (given.isbuiltin == _USER_DEFINED, given.kind == "u")}
     return kinds == {(True, False), (False, True)} and wanted.itemsize == given.itemsize and wanted.isnative and given.isnative

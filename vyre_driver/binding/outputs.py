@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vyre_driver.binding.arguments import sized_outputs
+from vyre_driver.binding.arguments import as_array, sized_outputs
+from vyre_driver.binding.conversions import same_bits
+from vyre_driver.binding.tensors import is_tensor
 from vyre_driver.binding.values import shows_padded_numbers
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
@@ -62,13 +64,44 @@ def named_targets(names: Sequence[str], out: object, subject: str) -> tuple[obje
             received=len(found),
         )
     for name, one in zip(names, found, strict=True):
-        if one is not None and not isinstance(one, np.ndarray) and not hasattr(type(one), "overlaps"):
+        is_target = isinstance(one, np.ndarray) or hasattr(type(one), "overlaps") or is_tensor(one)
+        if one is not None and not is_target:
             raise InvalidInput(
                 f"out has something of type {type(one).__name__} for {name!r}",
                 fix="give a numpy array or a buffer, which the result is written to, or None",
                 binding=name,
             )
     return tuple(found)
+
+
+def host_targets(given: Sequence[object]) -> tuple[object, ...]:
+    """Return targets with tensors of PyTorch as arrays in their memory; raises InvalidInput where that cannot be."""
+    return tuple([as_array(one, "out=") if is_tensor(one) else one for one in given])
+
+
+def array_targets(plan: BindingPlan, out: object) -> tuple[object, ...]:
+    """Return what each output is written to, as ``targets_of``, with tensors as arrays in their memory.
+
+    A tensor of a type that numpy does not have is seen as words where the buffer holds its bits as such.
+    """
+    given = targets_of(plan, out)
+    bindings = [one for one in plan.descriptors if one.output_index is not None]
+    found: list[object] = []
+    for target, one, binding in zip(host_targets(given), given, bindings, strict=True):
+        is_view = isinstance(target, np.ndarray) and target is not one
+        has_bits = is_view and binding.dtype is not None and same_bits(binding.dtype, target.dtype)  # type: ignore[attr-defined]
+        found.append(target.view(binding.dtype) if has_bits else target)  # type: ignore[attr-defined] # an array
+    return tuple(found)
+
+
+def with_tensors(results: Sequence[Any], given: Sequence[object]) -> list[Any]:
+    """Return the results of a call with the caller's tensors in the place of the arrays that ``host_targets`` made of them."""
+    return [target if is_tensor(target) else result for result, target in zip(results, given, strict=True)]
+
+
+def as_given(plan: BindingPlan, results: list[Any], out: object) -> list[Any]:
+    """Return the results of a call with the caller's tensors in ``out`` as such."""
+    return results if out is None else with_tensors(results, targets_of(plan, out))
 
 
 def wanted_shapes(plan: BindingPlan, out_shapes: object, targets: tuple[object, ...]) -> dict[str, tuple[int, ...]]:

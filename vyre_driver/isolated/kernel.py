@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from vyre_driver.binding.outputs import check_apart, targets_of
+from vyre_driver.binding.outputs import array_targets, as_given, check_apart
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
@@ -215,10 +215,22 @@ class IsolatedKernel(Kernel):
         timeout: float | None,
     ) -> list[Any]:
         """Return the outputs of a call: those that were given, or new ones."""
+        targets = [] if out is None else list(array_targets(self.plan, out))
+        outputs = self._call_into(arrays, named, options, targets, timeout)
+        return as_given(self.plan, outputs, out)
+
+    def _call_into(
+        self,
+        arrays: tuple[object, ...],
+        named: dict[str, object],
+        options: dict[str, Any],
+        targets: list[Any],
+        timeout: float | None,
+    ) -> list[Any]:
+        """Return the outputs of a call, each in its target where it has one."""
         self._handle()
         handle, _, forms = self._made
         what = f"the kernel {self.name!r}"
-        targets: list[Any] = [] if out is None else list(targets_of(self.plan, out))
         if len(targets) > 1:  # in the child they would lie apart
             written = [one for one in self.plan.descriptors if one.output_index is not None]
             check_apart(list(zip(written, targets, strict=True)))

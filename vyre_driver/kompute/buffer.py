@@ -16,7 +16,7 @@ from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.attributes import ArrayFacts, setter
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped
+from vyre_driver.kompute.elements import checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped, result_array
 from vyre_driver.kompute.exports import capsule_of, device_of, sharing_gpu
 from vyre_driver.kompute.indexing import select
 from vyre_driver.kompute.memory import LONGEST_PATTERN, TensorBuffer, check_sizes
@@ -164,7 +164,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         timeout
             Seconds in all; None waits for ever. Only under the vyre layer does a wait end before the work.
         out
-            A contiguous array of the same shape and type to copy into, which is returned; None makes one.
+            A contiguous array or tensor of the same shape and type to copy into, which is returned; None makes one.
 
         Raises
         ------
@@ -177,12 +177,10 @@ class Buffer(ArrayFacts, NoArithmetic):
         """
         if isinstance(timeout, np.ndarray):
             raise InvalidInput(f"read of {self.described} got an array as its time-out", fix="give it by name: read(out=array)")
-        if out is not None:
-            check_target(out, self.shape, self.dtype, self)
-        found, whole = np.empty(self.shape, self.dtype) if out is None else out, (self.offset, self.nbytes)
+        found, whole = result_array(out, self.shape, self.dtype, self), (self.offset, self.nbytes)
         into = found.reshape(-1).view(np.uint8) if self.nbytes else None
         self._move(timeout, lambda memory, deadline: memory.read_range(*whole, deadline, into), Stage.READ_BUFFER)
-        return found
+        return found if out is None else out
 
     def fill(self, value: object, timeout: float | Deadline | None = None) -> None:
         """Set every element to one value of its type, after all work submitted before; raises as ``write``."""

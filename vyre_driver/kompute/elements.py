@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vyre_driver.binding.outputs import host_targets
 from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -148,6 +149,18 @@ class Described(Protocol):
     @property
     def described(self) -> str:
         """The description."""
+
+
+def result_array(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], whose: Described) -> NDArray[Any]:
+    """Return the array that results are written to: ``out`` or the memory of a tensor, a new one where ``out`` is None.
+
+    Raises InvalidInput as ``check_target``.
+    """
+    if out is None:
+        return np.empty(shape, dtype)
+    (target,) = host_targets((out,))
+    check_target(target, shape, dtype, whose)
+    return target  # type: ignore[return-value] # an array: it was checked
 
 
 def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], whose: Described) -> None:

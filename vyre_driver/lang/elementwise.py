@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from vyre_driver.binding.outputs import with_tensors
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput, KernelTypeError
@@ -127,6 +128,8 @@ class Elementwise(Function[..., Any]):
             result.reshape(plan.shape) if given is None else given
             for result, given in zip(found if len(outs) > 1 else [found], outs, strict=True)
         ]
+        if out is not None:
+            results = with_tensors(results, out if isinstance(out, tuple) else (out,))
         return tuple(results) if described.is_tuple else results[0]
 
     def on(self, driver: Driver) -> Elementwise:

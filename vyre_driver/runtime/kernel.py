@@ -12,7 +12,7 @@ from vyre_driver.binding._call_form import as_contiguous, as_targets, plain_work
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.names import in_binding_order, split_named
-from vyre_driver.binding.outputs import targets_of, wanted_shapes
+from vyre_driver.binding.outputs import array_targets, as_given, wanted_shapes
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
@@ -345,7 +345,7 @@ class Kernel:
         for one in (*call.arrays, *call.targets):
             if type(one) is Buffer:
                 calls = self._resident_calls
-        return list(calls.run(*call))
+        return as_given(self.source.plan, list(calls.run(*call)), options.out)
 
     def _load(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions, slots: Slots) -> StreamedLoad:
         """Prove a call of a stream and place it; one that runs nothing has its outputs at once. Raises as a call."""
@@ -354,7 +354,7 @@ class Kernel:
 
     def _prepared(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> PreparedCall:
         plan = self.source.plan
-        targets = () if options.out is None else targets_of(plan, options.out)
+        targets = () if options.out is None else array_targets(plan, options.out)
         if targets:
             options = options._replace(sized=wanted_shapes(plan, options.out_shapes, targets))
         arrays, push_words = self._pushed(arrays, named, options)
@@ -374,7 +374,7 @@ class Kernel:
         taken, options = split_options(named, out, is_strict=context.is_strict)
         written = out if isinstance(out, tuple | list) else (out,)
         both = tuple(arrays_among((*arrays, *taken.values()))), tuple(arrays_among(written))
-        return StreamedCall(self, arrays, taken, options, as_returned, *both)
+        return StreamedCall(self, arrays, taken, options, lambda found: as_returned(as_given(self.plan, found, out)), *both)
 
     def _pushed(
         self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions

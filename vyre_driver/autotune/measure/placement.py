@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.bound_plan import BoundPlan
-from vyre_driver.binding.outputs import check_apart, named_targets
+from vyre_driver.binding.outputs import check_apart, host_targets, named_targets
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.elements import check_target
@@ -33,11 +33,17 @@ class Output:
     name: str
     operand: Operand
     target: Any
+    given: Any = None
+    """The caller's tensor, where ``target`` is an array in its memory."""
 
     @property
     def described(self) -> str:
         """Name and kernel, for a message."""
         return f"{self.name} of {self.kernel}"
+
+    def returned(self, result: Given) -> Any:  # noqa: ANN401 -- an array, a buffer or a tensor
+        """Return what a call gives back for a result: the caller's tensor, where the result was written there."""
+        return result if self.given is None else self.given
 
     def check(self) -> None:
         """Check that the target has the right shape and type, and can be written to; raises InvalidInput otherwise."""
@@ -57,8 +63,11 @@ def checked_outputs(kernel: str, plan: Plan, out: object) -> tuple[Output, ...]:
 
     Raises InvalidInput if something there does not fit, or two share memory.
     """
-    targets = [None] * len(plan.outputs) if out is None else named_targets(tuple(plan.outputs), out, kernel)
-    found = tuple(Output(kernel, name, one, to) for (name, one), to in zip(plan.outputs.items(), targets, strict=True))
+    given = [None] * len(plan.outputs) if out is None else named_targets(tuple(plan.outputs), out, kernel)
+    found = tuple(
+        Output(kernel, name, operand, target, None if target is one else one)
+        for (name, operand), target, one in zip(plan.outputs.items(), host_targets(given), given, strict=True)
+    )
     for output in found:
         output.check()
     check_apart([(output, output.target) for output in found])
@@ -132,13 +141,13 @@ class CallBuffers:
             self._buffers[name].write(array)
         self._bound.run()
         if len(outputs) == 1:
-            return (self._buffers[outputs[0].name].read(out=outputs[0].target),)
+            return (outputs[0].returned(self._buffers[outputs[0].name].read(out=outputs[0].target)),)
         # Where memory is short for one of them the call is made again, with arrays that nothing has been written to.
         results = [self._buffers[one.name].read() for one in outputs]
         for place, one in enumerate(outputs):
             if one.target is not None:
                 np.copyto(one.target, results[place])
-                results[place] = one.target
+                results[place] = one.returned(one.target)
         return tuple(results)
 
     def close(self) -> None:
@@ -197,7 +206,7 @@ class ResidentCall:
         results: list[Given] = []
         for one, buffer in zip(self._outputs, written, strict=True):
             is_buffer = one.target is buffer or (one.target is None and is_resident)
-            results.append(buffer if is_buffer else buffer.read(out=one.target))
+            results.append(buffer if is_buffer else one.returned(buffer.read(out=one.target)))
         self._made = [made for made in self._made if all(made is not one for one in results)]
         return tuple(results)
 

@@ -143,7 +143,8 @@ class TunedKernel:
         Parameters
         ----------
         out
-            The output's place, which is also returned: a contiguous array or a buffer of its shape and type. Where there are
+            The output's place, which is also returned: a contiguous array, a tensor of PyTorch in the memory of the CPU, or a
+            buffer, of its shape and type. Where there are
             several outputs, a tuple of them, None for a new one, or a mapping by name. A buffer that one of the other arguments
             shares is refused, unless the definition ``may_overwrite`` it.
 

@@ -11,7 +11,10 @@ _NAMES = {"untuned": "vyre_driver", "tuned": "vyre_driver, tuned", "torch": "PyT
 _LEFT, _TOP, _WIDTH, _HEIGHT = 60, 40, 640, 380
 _LARGEST, _STEP = 800, 100
 _CEILING = 612
-"""TFLOP/s of float16 matrices summed in float32 from registers alone: published for a GH200 through Vulkan."""
+"""TFLOP/s of float16 matrices summed in float32, from registers alone, on a GH200 through Vulkan.
+
+Source: README of the project "Vulkan cooperative matrix benchmark", its example of a GH200.
+"""
 
 
 def picture(title: str, points: list[dict[str, Any]]) -> str:

@@ -151,7 +151,8 @@ AUTOTUNE_REMOTE = Setting(
 )
 LAYER = Setting(
     "VYRE_LAYER",
-    "Runs kompute under the vyre Vulkan layer; without it everything works, slower.",
+    "Runs kompute under the vyre Vulkan layer. Without it calls are slower, and kernels are refused that need SPIR-V 1.4 or "
+    "later, numbers of 8, 16 or 64 bits, atomics of floats, a subgroup size, or a view of a buffer.",
     default="on",
 )
 LAYER_HOOKS_OFF = Setting(

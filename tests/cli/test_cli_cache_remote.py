@@ -117,6 +117,21 @@ def test_remote_tells_what_the_store_is_and_has(
     assert lines[0].endswith("and this user may write")
 
 
+def test_push_and_remote_say_that_a_driver_gives_no_compiled_code_to_share(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = DiskPipelineCache(tmp_path / "builder")
+    cache.put(CODE_ONLY, PipelineEntry(CODE_ONLY.manifest, b"spirv" * 4))
+    line = (
+        "there is no compiled code to share: the Vulkan driver here gives none, as Mesa's CPU driver, so entries hold SPIR-V "
+        "alone"
+    )
+    store = f"file:{shared}"
+    pushed = f"0 entries stored in {store}, 0 known already\n1 left out: without compiled code\n{line}\n"
+    assert run(capsys, "push") == (0, pushed, "")
+    assert run(capsys, "remote")[1].splitlines()[-1] == line
+
+
 def test_remote_tells_that_drivers_leave_the_store_alone(
     builder: DiskPipelineCache, shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=["1", "0"], ids=["layer", "no layer"])
 def layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the test under the vyre Vulkan layer, and again without it: everything works then, only slower."""
+    """Run the test under the vyre Vulkan layer, and again without it: what they test works then too, slower."""
     monkeypatch.setenv("VYRE_LAYER", request.param)
     return str(request.param)
 

@@ -9,8 +9,9 @@ import pytest
 from traces import faults
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.profiling.charts import histogram
 from vyre_driver.profiling.clocks import DeviceClock, clock_of
-from vyre_driver.profiling.figures import figures_of
+from vyre_driver.profiling.figures import KernelTimes, figures_of
 from vyre_driver.profiling.recording import (
     DeviceSpan,
     HostSpan,
@@ -54,6 +55,18 @@ BUSY = recording(
     spans=(host("compile", "compile", 0, 100), host("step", "call", 100, 250)),
     done=(work("step", 110, 130, 2_000), work("step", 150, 190, 2_000), work("other", 200, 240)),
 )
+
+
+def test_one_slow_dispatch_leaves_the_others_apart_in_the_histogram() -> None:
+    times = (10.0, 12.0, 14.0, 18.0, 22.0, 100_000.0)
+    picture = histogram(KernelTimes("step", "dispatch", 6, sum(times), 16.0, 22.0, times, 0))
+    assert re.findall(r"<title>(\d+)</title>", picture) == ["3", "1", "1", "1"]
+
+
+def test_equal_and_unmeasured_times_make_a_histogram() -> None:
+    for times, bars in (((5.0,) * 5, ["5"]), ((0.0,) * 5, ["5"]), ((0.0, 0.0, 3.0), ["2", "1"])):
+        picture = histogram(KernelTimes("step", "dispatch", len(times), sum(times), 5.0, 5.0, times, 0))
+        assert re.findall(r"<title>(\d+)</title>", picture) == bars
 
 
 def test_kernels_have_their_times_and_tracks_their_gaps() -> None:

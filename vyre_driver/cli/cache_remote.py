@@ -30,9 +30,10 @@ from vyre_driver.remote.trust import is_name, make_key, signer_of_settings, trus
 if TYPE_CHECKING:
     import argparse
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.cache.walk import StoredEntry
     from vyre_driver.remote.store import FailureKind, Store
     from vyre_driver.remote.trust import Signer, Trust
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -47,6 +48,9 @@ _FIXES: dict[FailureKind, str] = {
     "full": "give the store more room, or let it forget what was not used (docs/fleet.md)",
     "other": "look at what the store logged",
 }
+_NO_CODE = (
+    "there is no compiled code to share: the Vulkan driver here gives none, as Mesa's CPU driver, so entries hold SPIR-V alone"
+)
 
 
 @contextmanager
@@ -126,8 +130,15 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         *([f"drivers on this machine leave it alone for now: {left_alone}"] if left_alone else []),
         *([] if signer else ["there is no key to sign with"]),
         *(f"{human_count(number, 'entry')} for {printable(name)}" for name, number in counts),
+        *_nothing_to_share(cache.entries()),
     )
     return 0
+
+
+def _nothing_to_share(entries: Iterable[StoredEntry]) -> list[str]:
+    """Return the line that says that no entry has code to share; no line where one has, or where there are no entries."""
+    sizes = [entry.header.native_bytes for entry in entries if not entry.imported]
+    return [_NO_CODE] if sizes and not any(sizes) else []
 
 
 def _left_alone(cache: DiskPipelineCache) -> str:
@@ -162,6 +173,7 @@ def run_push(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         {"store": store.address, "stored": report.stored, "known": report.known, "left_out": left_out},
         f"{human_count(report.stored, 'entry')} stored in {store.address}, {report.known} known already",
         *(f"{number} left out: {reason}" for reason, number in left_out.items()),
+        *_nothing_to_share(entries),
     )
     return 0
 

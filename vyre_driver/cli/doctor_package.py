@@ -33,6 +33,7 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_NO_HOOKS = "none: calls are slower, and SPIR-V 1.4 and numbers of 8, 16 and 64 bits are refused"
 _ELEMENTS = 100_000
 _SHOWN_PROBLEMS = 5
 
@@ -207,7 +208,7 @@ def check_dispatch(wanted: str) -> Check:
     if wrong:
         fix = "do not trust this driver: update it, and report it with vyre-driver doctor --json"
         return Check(name, State.FAILURE, f"{wrong} of {_ELEMENTS} results are wrong", fixes=(fix,), facts=facts)
-    hooks = ", ".join(driver.context.device.hooks) or "none: everything works, slower"
+    hooks = ", ".join(driver.context.device.hooks) or _NO_HOOKS
     lines = (f"hooks of the layer: {hooks}",)
     says = f"{_ELEMENTS} results right; opened in {(opened - began) / 1e6:.0f} ms, first run {(ended - opened) / 1e6:.0f} ms"
     if not driver.context.device.hooks:

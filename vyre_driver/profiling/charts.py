@@ -22,6 +22,7 @@ _ROW = 16.0
 _DEEPEST = 5  # rows of a thread
 _LEAST = 0.5  # width of what is seen at all
 _BINS = 24
+_SHORTEST_US = 1e-3  # a clock may give 0, which has no logarithm
 _LANE_GAP = 10.0
 
 
@@ -107,12 +108,21 @@ def _nice(step: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step)
 
 
+def _bin(duration_us: float, low_us: float, high_us: float) -> int:
+    """Return the bar of a duration between the shortest and the longest one, on a logarithmic axis."""
+    first, last, at = (math.log(max(one, _SHORTEST_US)) for one in (low_us, high_us, duration_us))
+    return 0 if last <= first else min(_BINS - 1, int((at - first) / (last - first) * _BINS))
+
+
 def histogram(kernel: KernelTimes) -> str:
-    """Return how often a kernel took how long, from its shortest to its longest dispatch."""
+    """Return how often a kernel took how long, from its shortest to its longest dispatch.
+
+    The axis of times is logarithmic: one slow dispatch, such as the first, would leave the others a single bar on a linear one.
+    """
     low, high = min(kernel.durations_us), max(kernel.durations_us)
     counts = [0] * _BINS
-    for one in kernel.durations_us:
-        counts[min(_BINS - 1, int((one - low) / ((high - low) or 1.0) * _BINS))] += 1
+    for duration_us in kernel.durations_us:
+        counts[_bin(duration_us, low, high)] += 1
     width, height = 300.0, 90.0
     each = width / _BINS
     bars = "".join(

@@ -72,7 +72,7 @@ def html_of(document: Document, bandwidth: float | None, flops: Mapping[str, flo
         ("On the device", _kernel_table(kernels, bandwidth), ""),
         ("Bytes a second", bandwidth_bars(kernels[:_MOST_HISTOGRAMS], bandwidth), _BYTES),
         ("Roofline", roofline(kernels, bandwidth, flops), "The dashed line is what the memory of the device allows."),
-        ("How long dispatches took", _histograms(kernels), ""),
+        ("How long dispatches took", _histograms(kernels), "The axis of times is logarithmic."),
         ("When the device was idle", _idle(figures), ""),
         (
             "On the host",

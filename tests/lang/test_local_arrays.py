@@ -110,6 +110,18 @@ def every_type(i: Index, o: InOut[f64]):
     o[i] = f64(a[k]) + f64(b[k]) + f64(c[k]) + d[k] + e[k] + f[k] + (1.0 if g[k] and not g[1 - k] else 0.0)
 
 
+def long_arrays(i: Index, x: In[i32], o: Out[i32]):
+    """Read elements that no line wrote: they are zeros, also where earlier invocations wrote to the same memory."""
+    kept, others = local(i32, 300), local(u64, 257)
+    at = x[i] * 37
+    kept[at % 300] = x[i]
+    others[at % 257] = u64(i + 1)
+    total = kept.size
+    for k in range(8):
+        total = total * 3 + kept[(at + k * 75) % 300] + i32(others[(at + k * 64) % 257])
+    o[i] = total
+
+
 def beside_barriers(g: Group[8], x: In[i32], o: Out[i32]):
     shared = g.shared(i32, 8)
     own = local(i32, 4)
@@ -134,6 +146,7 @@ def _arguments() -> dict[str, tuple[Any, dict[str, Any], tuple[int, ...]]]:
         "in_a_loop": (in_a_loop, {"o": np.zeros(3, np.int32)}, (3,)),
         "in_functions": (in_functions, {"x": np.array([0, 7, 1223, 99881, 5050], np.int32), "o": np.zeros(5, np.int32)}, (5,)),
         "every_type": (every_type, {"o": np.zeros(4)}, (4,)),
+        "long_arrays": (long_arrays, {"x": np.arange(-99, 901, dtype=np.int32), "o": np.zeros(1000, np.int32)}, (1000,)),
         "beside_barriers": (beside_barriers, {"x": numbers, "o": np.zeros_like(numbers)}, (2,)),
     }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from spirv_machine import Machine, decoded
 
 from vyre_driver.backends.reference import interpret
 from vyre_driver.binding.plan import BindingPlan
@@ -18,7 +19,10 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import examine
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node
@@ -111,3 +115,55 @@ def test_the_code_has_a_variable_of_the_function() -> None:
     assert [int(words[place + 3]) for place in places] == [function]
     pointers = np.flatnonzero(words == (4 << 16 | 32))
     assert workgroup not in {int(words[place + 2]) for place in pointers}
+
+
+LLVMPIPE = LoweringTarget(hides=True)
+
+
+def _many(*counts: int) -> Program:
+    """Return a program that reads and writes arrays of so many elements."""
+    arrays = [BufferDecl.local(f"own{place}", count, U32) for place, count in enumerate(counts)]
+    i = ir.gid_x()
+    writes = [ir.store(one, i % one.count, ir.load(X, i)) for one in arrays]
+    reads = [ir.load(one, i * 7 % one.count) for one in arrays]
+    return Program.wrapped([X, OUT, *arrays], (8, 1, 1), [*writes, ir.store(OUT, i, sum(reads[1:], reads[0]))])
+
+
+def _initialized(program: Program, target: LoweringTarget) -> tuple[list[bool], int]:
+    """Return for each array of the function whether it has an initializer, and the loops of the code."""
+    found = decoded(emit(program, BindingPlan.build(program), (), target).code)
+    variables = [operands for opcode, operands in found if opcode == Ins.Variable and operands[2] == StorageClass.FUNCTION]
+    return [len(operands) > 3 for operands in variables], sum(opcode == Ins.LoopMerge for opcode, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("counts", "initialized", "loops"),
+    [
+        ((256,), [True], 0),
+        ((257,), [False], 1),
+        ((16_384,), [False], 1),
+        ((200, 56), [True, True], 0),
+        ((200, 57), [True, False], 1),  # what counts is their sum
+        ((257, 300), [False, False], 2),
+        ((300,) * 20, [False] * 20, 1),  # arrays of one length share a loop
+    ],
+)
+def test_long_arrays_are_zeroed_by_a_loop_on_llvmpipe_which_takes_initializers_apart(
+    counts: tuple[int, ...], initialized: list[bool], loops: int
+) -> None:
+    assert _initialized(_many(*counts), LLVMPIPE) == (initialized, loops)
+    assert _initialized(_many(*counts), LoweringTarget()) == ([True] * len(counts), 0)
+
+
+@pytest.mark.parametrize("counts", [(257,), (1021,), (2050,), (300, 300, 301), (60,) * 5])
+def test_such_a_loop_leaves_no_element_as_it_was(counts: tuple[int, ...]) -> None:
+    program = _many(*counts)
+    machine = Machine(emit(program, BindingPlan.build(program), (), LLVMPIPE).code)
+    old = {f"own{place}": [99] * count for place, count in enumerate(counts)}
+    given = {name: list(elements) for name, elements in old.items()}
+    machine.run(5, 8, {"x": [7] * 8, "out": [0] * 8, **given}, [8, 8])
+    initialized, _ = _initialized(program, LLVMPIPE)
+    for name, has_initializer in zip(old, initialized, strict=True):
+        expected = old[name] if has_initializer else [0] * len(old[name])
+        expected[5] = 7
+        assert given[name] == expected

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer16BitAccess}
 _WORD_BITS = 32
 _ATOMIC_ADD = frozenset({FEATURE_OF_CAPABILITY[Capability.AtomicFloat32AddEXT]})
+_MOST_INITIALIZED = 256  # elements of all arrays of an invocation, where the time to compile them counts
 _SHARED_ATOMIC_ADD = "shaderSharedFloat32AtomicAdd"
 
 
@@ -61,6 +62,8 @@ class Buffers:
         self._uses = uses = code.uses
         self._epoch = 0
         self.shared_bytes = 0
+        self.uninitialized: list[BufferVariable] = []  # arrays of an invocation that need zeros before anything reads them
+        self._initialized = 0
         self.by_name: dict[str, BufferVariable] = {}
         for slot, one in enumerate(plan.descriptors):
             self._storage(slot, one)
@@ -182,12 +185,24 @@ class Buffers:
         result.is_local = result.name in uses.local
         if result.is_local:
             result.pointer = module.type(Op.TypePointer, StorageClass.FUNCTION, result.element)
-            result.variable = module.name(code.variable(array, module.constant(Op.ConstantNull, array)), result.name)
+            result.variable = module.name(code.variable(array, self._initial(result, array)), result.name)
             return
         result.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, array)
         result.variable = module.name(module.global_variable(pointer, StorageClass.WORKGROUP), result.name)
         self.shared_bytes += result.count * max(kind.bits // 8, 4)
+
+    def _initial(self, buffer: BufferVariable, array: int) -> int:
+        """Return the initializer of an invocation's array of that type, or 0 where a loop is to write its zeros.
+
+        llvmpipe's compiler turns an initializer into a store for each element, and takes time with the square of their number.
+        """
+        initialized = self._initialized + buffer.count
+        if self._code.target.hides and initialized > _MOST_INITIALIZED:
+            self.uninitialized.append(buffer)
+            return 0
+        self._initialized = initialized
+        return self._code.module.constant(Op.ConstantNull, array)
 
     @property
     def shared(self) -> list[BufferVariable]:

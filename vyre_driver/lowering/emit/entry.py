@@ -7,6 +7,7 @@ Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (Workgroup
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
@@ -14,6 +15,7 @@ from vyre_driver.ir.walks import operand_paths
 from vyre_driver.lowering.emit.blocks import counting
 from vyre_driver.lowering.emit.code import CannotLower, Code, Value
 from vyre_driver.lowering.emit.expressions import Expressions
+from vyre_driver.lowering.emit.hiding import hidden_constant
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32
 from vyre_driver.lowering.emit.loop_cuts import LoopCuts
 from vyre_driver.lowering.emit.memory import Memory
@@ -44,10 +46,12 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
+    from vyre_driver.lowering.emit.buffers import BufferVariable
     from vyre_driver.spirv.interface import SpecConstant
 
 _GLSL450 = 1
 _KINDS = {"u": U32, "i": I32, "f": F32, "b": BOOL}
+_LEAST_TURNS, _MOST_CLEARED_A_TURN = 64, 16  # of a loop that clears the arrays of an invocation
 
 
 def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target: LoweringTarget | None = None) -> EmittedModule:
@@ -93,6 +97,7 @@ class _Emitter:
     def made(self) -> EmittedModule:
         try:
             self._clear_workgroup_memory()
+            self._clear_own_memory()
             self._statements.program(self._program)
         except CannotLower as refused:
             raise self._refusal(refused) from None
@@ -161,6 +166,24 @@ class _Emitter:
             with counting(code, own, code.const(buffer.count), step) as (index, _):
                 self._memory.clear(buffer, index)
         self._memory.barrier()
+
+    def _clear_own_memory(self) -> None:
+        """Write zeros to the arrays of an invocation that have no initializer, arrays of one length in one loop."""
+        code, by_count = self._code, defaultdict(list)
+        for buffer in self._memory.buffers.uninitialized:
+            by_count[buffer.count].append(buffer)
+        for count, buffers in by_count.items():
+            step = max(1, min(_MOST_CLEARED_A_TURN // len(buffers), count // _LEAST_TURNS))
+            rest = count % step
+            end = hidden_constant(code, count - rest)  # or the compiler unrolls the loop
+            with counting(code, code.const(0), end, code.const(step)) as (index, _):
+                self._clear(buffers, [code.op(Ins.IAdd, code.u32, index, code.const(place)) for place in range(step)])
+            self._clear(buffers, map(code.const, range(count - rest, count)))
+
+    def _clear(self, buffers: Iterable[BufferVariable], indices: Iterable[int]) -> None:
+        for index in indices:
+            for buffer in buffers:
+                self._memory.clear(buffer, index)
 
     def _finish(self) -> None:
         module, code = self._module, self._code

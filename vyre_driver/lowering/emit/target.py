@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.target.config import SourceLines
 
-EMITTER_VERSION = 20
+EMITTER_VERSION = 21
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
 FLUSH = float_control(Capability.DenormFlushToZero, 32)

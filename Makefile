@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo docs test check-all quick stress remote-stress fleet-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
+.PHONY: help setup format demo docs test check-all quick stress remote-stress fleet-stress check conform kernels printed sanitize fuzz foreign vendors mesa wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -30,8 +30,12 @@ endef
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
-setup:  ## make .venv: system packages, kompute, the project and its tools (does nothing when nothing changed)
+setup:  ## make .venv: system packages, kompute, the project and its tools (compiles only what has changed)
 	@scripts/setup
+
+format: setup  ## lay out the Python code as `make check` wants it, and mend what ruff can
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
 
 demo:  ## run the demonstration; its pictures and report go to build/demo
 	@scripts/setup demo
@@ -40,7 +44,7 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 docs: setup  ## build the documentation in build/site; a warning or a broken link is an error
 	.venv/bin/python docs/site/build_site.py
 
-test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
+test: check  ## check, then run all tests but costly twins and packages: 10 minutes on 2 idle cores, 25 on busy ones
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)
 
 check-all: check mesa  ## check, then run every test but those of `make stress`; before a release run both

@@ -167,6 +167,10 @@ class BuildExtWithManifest(build_ext):
 
     def finalize_options(self) -> None:
         super().finalize_options()
+        if self.editable_mode:  # where a build without pip puts it, so that either compiles only what changed since the other
+            usual = build(self.distribution)
+            usual.ensure_finalized()
+            self.build_lib, self.build_temp = usual.build_platlib, usual.build_temp
         self.parallel = self.parallel or min(len(os.sched_getaffinity(0)), 8)
 
     def build_extension(self, ext: Extension) -> None:

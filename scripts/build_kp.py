@@ -34,6 +34,7 @@ KP_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
 PYBIND11_SHA256 = "b8488090f8acffbcb6b5d6a85571a6827a0a2981ffb75e5a0b27b87c4a6b7dd0"
 A_DAY_S = 86_400
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vyre-build"
+HEADERS = (("vulkan/vulkan.hpp", "libvulkan-dev"), ("fmt/format.h", "libfmt-dev"))  # with Debian's packages
 INCLUDE = (Path("/usr/local/include"), Path("/usr/include"))
 CORE = (
     *("Core", "Manager", "Algorithm", "Sequence", "Tensor", "OpAlgoDispatch", "OpMemoryBarrier"),
@@ -49,7 +50,8 @@ FLAGS = [
     *('-DPYBIND11_COMPILER_TYPE="vyre_driver"', "-DKOMPUTE_BUILD_PYTHON=1"),
 ]
 ASK = """import json, sysconfig as s
-print(json.dumps({"include": [s.get_path("include"), s.get_path("platinclude")], "suffix": s.get_config_var("EXT_SUFFIX")}))"""
+print(json.dumps({"include": [s.get_path("include"), s.get_path("platinclude")],
+                  "suffix": s.get_config_var("EXT_SUFFIX"), "version": s.get_python_version()}))"""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,23 @@ def run(command: list[str], what: str, fix: str, cwd: Path | None = None, env: d
     return done.stdout
 
 
-def python_facts(python: str) -> dict[str, Any]:
-    """Return where an interpreter's headers are, and the suffix of its extension modules."""
+def ask_python(python: str) -> dict[str, Any]:
+    """Return where an interpreter's headers should be, the suffix of its extension modules, and its version (3.11)."""
     asked: dict[str, Any] = json.loads(run([python, "-I", "-c", ASK], f"asking {python} for its headers", "name a Python"))
-    if not any(Path(one, "Python.h").is_file() for one in asked["include"]):
-        raise refuse(f"{python} has no Python.h in {asked['include'][0]}.", "install its headers (Debian: python3-dev)")
     return asked
+
+
+def has_headers(facts: dict[str, Any]) -> bool:
+    """Whether an interpreter's headers are where it says."""
+    return any(Path(folder, "Python.h").is_file() for folder in facts["include"])
+
+
+def python_facts(python: str) -> dict[str, Any]:
+    """Return what ``ask_python`` does, of an interpreter that has its headers."""
+    facts = ask_python(python)
+    if not has_headers(facts):
+        raise refuse(f"{python} has no Python.h in {facts['include'][0]}.", "install its headers (Debian: python3-dev)")
+    return facts
 
 
 def find_compiler(target: str | None) -> Compiler:
@@ -112,15 +125,19 @@ def find_compiler(target: str | None) -> Compiler:
     return Compiler(tuple(cxx), tuple(cc), run([*cxx, "--version"], "asking the compiler for its version", fix))
 
 
+def missing_headers() -> list[tuple[str, str]]:
+    """Return the headers that the system lacks, each with the package of Debian that has it."""
+    return [(header, package) for header, package in HEADERS if not any((place / header).is_file() for place in INCLUDE)]
+
+
 def find_headers() -> Headers:
     """Return the system's headers of Vulkan and fmt."""
-    found = {}
-    for header, package in (("vulkan/vulkan.hpp", "libvulkan-dev"), ("fmt/format.h", "libfmt-dev")):
-        place = next((one for one in INCLUDE if (one / header).is_file()), None)
-        if place is None:
-            looked = " or ".join(map(str, INCLUDE))
-            raise refuse(f"{header} is not in {looked}.", f"install it (Debian: apt-get install {package})")
-        found[package] = place
+    if missing := missing_headers():
+        names, packages = (" and ".join(words) for words in zip(*missing, strict=True))
+        looked = " or ".join(map(str, INCLUDE))
+        fix = f"install what is missing (Debian: apt-get install {packages.replace(' and ', ' ')})"
+        raise refuse(f"{names} {'is' if len(missing) == 1 else 'are'} not in {looked}.", fix)
+    found = {package: next(place for place in INCLUDE if (place / header).is_file()) for header, package in HEADERS}
     core = (found["libvulkan-dev"] / "vulkan/vulkan_core.h").read_text("utf-8")
     patch = re.search(r"#define VK_HEADER_VERSION (\d+)", core)
     complete = re.search(r"#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION\(\d+, (\d+), (\d+)", core)

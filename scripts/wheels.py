@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -21,7 +22,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from build_kp import CACHE, copy_headers, find_headers, python_facts, refuse, run, zig_cache
+from build_kp import (
+    CACHE,
+    ask_python,
+    copy_headers,
+    find_headers,
+    has_headers,
+    missing_headers,
+    python_facts,
+    refuse,
+    zig_cache,
+)
+from build_kp import run as run_silently
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "scripts/wheel_tools.txt"
@@ -41,10 +53,17 @@ class Room:
     epoch: str
 
 
-def find_interpreters(named: list[str]) -> dict[str, str]:
-    """Return the interpreters to build for, by the suffix of their extension modules."""
+def run(command: list[str], what: str, fix: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Run a step as ``build_kp.run`` does, and say before what it is."""
+    print(f"wheels: {what}", flush=True)
+    return run_silently(command, what, fix, cwd, env)
+
+
+def find_interpreters(named: list[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Return the interpreters to build for, by the suffix of their extension modules, and what is missing to build for them."""
     pyenv = Path.home() / ".pyenv/versions"
-    found = {}
+    interpreters: dict[str, str] = {}
+    missing = []
     candidates = named or [
         path
         for version in VERSIONS
@@ -53,16 +72,37 @@ def find_interpreters(named: list[str]) -> dict[str, str]:
     ]
     for candidate in candidates:
         try:
-            facts = python_facts(candidate)
+            facts = ask_python(candidate)
         except SystemExit as error:
             if named:
                 raise
-            print(f"wheels: {candidate} is left out: {str(error).splitlines()[0]}")
+            print(f"wheels: {candidate} is left out: {str(error).splitlines()[0]}", flush=True)
             continue
-        found.setdefault(facts["suffix"], candidate)
-    if not found:
-        raise refuse("there is no Python from 3.10 on with its headers.", "install python3-dev, or name an interpreter")
-    return found
+        if has_headers(facts):
+            interpreters.setdefault(facts["suffix"], candidate)
+        elif named:
+            missing.append((f"Python.h of {candidate}", f"python{facts['version']}-dev"))
+        else:
+            print(f"wheels: {candidate} is left out: it has no Python.h in {facts['include'][0]}", flush=True)
+    if not interpreters and not missing:
+        missing.append(("Python.h of a Python from 3.10 on", "python3-dev"))
+    return interpreters, missing
+
+
+def check_system(named: list[str]) -> dict[str, str]:
+    """Return the interpreters to build for, if the system has all that wheels are made with; else name all that it lacks."""
+    interpreters, missing = find_interpreters(named)
+    if importlib.util.find_spec("ensurepip") is None:
+        missing.append((f"ensurepip of {sys.executable}", "python3-venv"))
+    missing += missing_headers()
+    if shutil.which("glslangValidator") is None and git("rev-parse") is not None:  # an sdist has compiled shaders
+        missing.append(("glslangValidator", "glslang-tools"))
+    if missing:
+        named_packages = [f"{what} ({package})" for what, package in missing]
+        packages = " ".join(dict.fromkeys(package for _, package in missing))
+        fix = f"sudo apt-get install --no-install-recommends {packages} (Debian's names; or name other interpreters)"
+        raise refuse(f"the system lacks {', '.join(named_packages)}.", fix)
+    return interpreters
 
 
 def git(*arguments: str) -> str | None:
@@ -149,7 +189,7 @@ def build_wheel(room: Room, python: str, suffix: str, machine: str) -> Path:
         "LC_ALL": "C.UTF-8",
         **zig_cache(room.cache),
     }
-    fix = "see above; a missing glslangValidator comes with glslang-tools"
+    fix = "see above"
     run([str(environment / "bin/python"), "-c", BUILD, str(raw)], f"building for {suffix}", fix, cwd=room.tree, env=env)
     return next(raw.glob("*.whl"))
 
@@ -185,7 +225,11 @@ def main() -> None:
     options = parser.parse_args()
     os.umask(0o022)  # modes are in the wheel
     check_tag()
-    interpreters = find_interpreters(options.python)
+    interpreters = check_system(options.python)
+    print(
+        f"wheels: for {', '.join(interpreters.values())}: some minutes each, the first time a compiler is downloaded",
+        flush=True,
+    )
     room = furnish(options.work.resolve(), options.cache.resolve())
     wheels, facts = [], {}
     for native, python in interpreters.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,9 +27,9 @@ report_missing
 """
 
 
-def in_setup(commands: str) -> tuple[int, str, list[str]]:
+def in_setup(commands: str, setup: Path = SETUP) -> tuple[int, str, list[str]]:
     """Run commands among the functions of scripts/setup: status, output, and lines of errors."""
-    command = ["bash", "-c", f"source {SETUP}\n{commands}"]
+    command = ["bash", "-c", f"source {setup}\n{commands}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
@@ -105,3 +106,86 @@ def test_an_unknown_goal_is_refused() -> None:
         2,
         ["setup: test is not known.", "Fix: run scripts/setup, or scripts/setup demo."],
     )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return scripts/setup in a checkout of few files, of which all was compiled and the project installed long ago."""
+    for name in (
+        *(
+            "scripts/setup",
+            "pyproject.toml",
+            "setup.py",
+            "MANIFEST.in",
+            ".venv/setup.log",
+            "vyre_driver/_a.pyx",
+            "vyre_driver/_a.c",
+        ),
+        *("vyre_driver/deep/b.c", "vyre_driver/deep/b.h", "shaders/c.comp", "shaders/d.glsl"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(SETUP.read_text("utf-8") if name == "scripts/setup" else f"{name} as it was\n", "utf-8")
+    setup = tmp_path / "scripts/setup"
+    code = 'python_id=P; stamp sources "$(sources_key)"; stamp package "$(package_key)"'
+    assert in_setup(code, setup) == (0, "", [])
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (1, 1))
+    return setup
+
+
+COMPILE = """
+python_id=P
+run_step() { echo "$@"; [[ ! -e broken ]]; }
+step_failed() { echo "failed $1"; exit 1; }
+has_stamp package "$(package_key)" || { echo "the project has to be installed"; exit; }
+has_stamp sources "$(sources_key)" || compile_sources
+"""
+COMPILES = (
+    "setup: compiling what has changed\nthe compiled parts {0}/.venv/bin/python -I setup.py build_shaders build_ext --inplace\n"
+)
+
+
+def edited(checkout: Path) -> list[str]:
+    """Return the files that look newer than what was compiled."""
+    root = checkout.parents[1]
+    return sorted(str(path.relative_to(root)) for path in root.glob("[vs]*/**/*.*") if path.stat().st_mtime > 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["vyre_driver/_a.pyx", "vyre_driver/deep/b.c", "vyre_driver/deep/b.h", "shaders/c.comp", "shaders/d.glsl"]
+)
+def test_an_edited_source_is_compiled_and_nothing_is_installed(checkout: Path, name: str) -> None:
+    root = checkout.parents[1]
+    (root / name).write_text("as it is", "utf-8")
+    os.utime(root / name, (1, 1))  # as if it came with a time that is older than what was compiled
+    assert in_setup(COMPILE, checkout) == (0, COMPILES.format(root), [])
+    assert edited(checkout) == [name]
+    assert in_setup(COMPILE, checkout) == (0, "", [])
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", "MANIFEST.in", "scripts/setup"])
+def test_the_project_is_installed_anew_when_what_says_how_has_changed(checkout: Path, name: str) -> None:
+    with (checkout.parents[1] / name).open("a", encoding="utf-8") as file:
+        file.write("# edited\n")
+    assert in_setup(COMPILE, checkout) == (0, "the project has to be installed\n", [])
+
+
+@pytest.mark.parametrize("name", ["vyre_driver/_a.c", "vyre_driver/plain.py"])
+def test_what_is_not_compiled_leaves_the_project_as_it_is(checkout: Path, name: str) -> None:
+    (checkout.parents[1] / name).write_text("as it is", "utf-8")
+    assert in_setup(COMPILE, checkout) == (0, "", [])
+
+
+def test_a_source_that_is_put_back_after_a_failure_is_compiled_again(checkout: Path) -> None:
+    root = checkout.parents[1]
+    source = root / "vyre_driver/_a.pyx"
+    before = source.read_text("utf-8")
+    source.write_text("wrong", "utf-8")
+    (root / "broken").touch()
+    assert in_setup(COMPILE, checkout) == (1, f"{COMPILES.format(root)}failed compiling the project\n", [])
+    (root / "broken").unlink()
+    source.write_text(before, "utf-8")
+    os.utime(source, (1, 1))
+    assert in_setup(COMPILE, checkout) == (0, COMPILES.format(root), [])
+    assert edited(checkout) == ["vyre_driver/_a.pyx"]
+    assert in_setup(COMPILE, checkout) == (0, "", [])

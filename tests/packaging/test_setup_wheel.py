@@ -15,7 +15,8 @@ import pytest
 pytestmark = [pytest.mark.packaging, pytest.mark.device]
 
 ROOT = Path(__file__).parents[2]
-TOOLS = "awk bash cat dirname env find flock grep mkdir mv nproc realpath rm sed setpriv setsid sha256sum sleep tail wc"
+TOOLS = "awk bash cat comm cut dirname env find flock grep mkdir mv nproc realpath rm sed setpriv"
+TOOLS += " setsid sha256sum sleep sort tail touch wc"
 TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
 FLAGS = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
 WHEEL = f"vyre_driver-7.8.9-{TAG}-{TAG}{FLAGS}-linux_{os.uname().machine}.whl"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.errors import KernelSyntaxError
+from vyre_driver.lang.frontend.annotations import given_as, returned_as
 from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
 from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.functions import translator_of
@@ -199,12 +200,15 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
         raise t.unknown(node, error.problem, error.fix) from error
     t.captured.function(function)
     bound = _bound(t, function.__name__, call_signature(function), given, named, node)
-    names = {name: _held(t, name, value) for name, value in bound.items()}
+    typed = given_as(t, function, bound, node)
+    names = {name: _held(t, name, value) for name, value in typed.items()}
     rooms = Rooms(t.draft)
     frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take), hosts=hosts)
     frame.types.update({name: (one.type, source.first_line) for name, one in names.items() if isinstance(one, Number)})
     body, place = t.draft.body, t.draft.place
     t.frames.append(frame)
+    for name in (one for one in typed if typed[one] is not bound[one]):
+        t.joined((), f"given {name}", names[name])
     try:
         with t.draft.facts.scope():  # what holds where it has not returned early does not hold behind it
             flow = t.run(source.body)
@@ -213,6 +217,8 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
                 source.body[-1], f"{function.__name__!r} ends without a return on some ways", "return a value on every way"
             )
         found = returned(t, frame, body, rooms)
+        if frame.results:
+            found = returned_as(t, function, found, frame.results[-1][2])
         t.joined((), "returned", found)
         return found
     finally:

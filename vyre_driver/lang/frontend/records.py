@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translation import Translation
 
 _GETTER: type = type(vars(collections.namedtuple("_Example", "item"))["item"])  # noqa: PYI024 -- the attribute of its field
-_PLAIN_LOOKUPS = (object.__getattribute__, tuple.__getattribute__)
+_PLAIN_LOOKUPS: tuple[object, ...] = (object.__getattribute__, tuple.__getattribute__)
 
 
 class Constructor(NamedTuple):
@@ -107,8 +107,9 @@ def item_of(value: Tuple, attribute: object) -> int | None:
 
 def _own_part_of_tuple(kind: Any) -> str | None:  # noqa: ANN401 -- a class
     """Return the method by which a named tuple is not made as Python generates it, None if there is none."""
+    make: Any = collections.namedtuple  # noqa: PYI024 -- its fields are known here only
     try:
-        twin: Any = collections.namedtuple("twin", kind._fields)  # noqa: PYI024 -- its fields are known here only
+        twin = make("twin", kind._fields)
     except (TypeError, ValueError):
         return "__new__"
     is_generated = issubclass(kind, tuple) and _is_same(kind.__new__, twin.__new__)
@@ -135,7 +136,7 @@ def _own_part_of_dataclass(kind: Any) -> str | None:  # noqa: ANN401 -- a class
     twin = dataclasses.make_dataclass(
         "twin", [(one.name, object, dataclasses.field(kw_only=bool(one.kw_only))) for one in fields], frozen=True
     )
-    return None if _is_same(kind.__init__, twin.__init__) else "__init__"
+    return None if _is_same(kind.__init__, vars(twin)["__init__"]) else "__init__"
 
 
 def _is_same(method: object, generated: Any) -> bool:  # noqa: ANN401 -- a function

@@ -42,7 +42,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: numbers.positive,
     ast.Invert: lambda value: ~value,
 }
-JOINED, ASSIGNED, RETURNED, LOOP, CHOSEN = ("if", "assigned", "returned", "loop", "chosen")
+JOINED, ASSIGNED, RETURNED, LOOP, CHOSEN, GIVEN = ("if", "assigned", "returned", "loop", "chosen", "given")
 
 
 def rewritten(
@@ -60,7 +60,9 @@ def rewritten(
     breakpoint() stops in what it calls.
     """
     rewriter = _Rewriter(known, groups, dict(given))
-    body: list[ast.stmt] = []
+    code = function.__code__
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    body = rewriter.casts((), GIVEN, parameters, source.node)  # as they are annotated
     for statement in source.body:
         body.extend(rewriter.statements(_copied(statement)))
     if groups:
@@ -124,7 +126,7 @@ class _Rewriter(ast.NodeTransformer):
             return self._called(f"_vyre_{shape.name}", numbers.TO[shape.name], node, value)
         return self._called("_vyre_shaped", shaped, node, value, self._named(f"_vyre_shape_{len(self.given)}", shape, node))
 
-    def _casts(self, spot: Spot, kind: str, names: Iterable[str], node: ast.AST) -> list[ast.stmt]:
+    def casts(self, spot: Spot, kind: str, names: Iterable[str], node: ast.AST) -> list[ast.stmt]:
         """Return the assignments that give names the types that they have from a place on."""
         found: list[ast.stmt] = []
         for name in sorted(names):
@@ -144,7 +146,7 @@ class _Rewriter(ast.NodeTransformer):
         return [made for statement in block for made in self.statements(statement)]
 
     def _assigned(self, node: ast.stmt) -> list[ast.stmt]:
-        return [node, *self._casts((), ASSIGNED, stored_names([node]), node)]
+        return [node, *self.casts((), ASSIGNED, stored_names([node]), node)]
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         self.generic_visit(node)
@@ -193,12 +195,12 @@ class _Rewriter(ast.NodeTransformer):
         names = stored_names([*node.body, *node.orelse])
         test = self.visit(node.test)
         made = ast.copy_location(ast.If(test, self._block(node.body), self._block(node.orelse)), node)
-        return [made, *self._casts((node.lineno,), JOINED, names, node)]
+        return [made, *self.casts((node.lineno,), JOINED, names, node)]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         """Rewrite a loop so that what a turn hands to the next has its type where the condition reads it."""
         names = stored_names(node.body)
-        casts = self._casts((node.lineno,), LOOP, names, node)
+        casts = self.casts((node.lineno,), LOOP, names, node)
         test = self.visit(node.test)
         if not casts:
             return [ast.copy_location(ast.While(test, self._block(node.body), []), node)]
@@ -206,15 +208,15 @@ class _Rewriter(ast.NodeTransformer):
         leave = ast.copy_location(ast.If(over, [ast.copy_location(ast.Break(), node)], []), node)
         body = [*casts, leave, *self._block(node.body)]
         loop = ast.copy_location(ast.While(ast.copy_location(ast.Constant(True), node), body, []), node)
-        return [loop, *self._casts((node.lineno,), LOOP, names, node)]
+        return [loop, *self.casts((node.lineno,), LOOP, names, node)]
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         names = stored_names(node.body)
-        before = self._casts((), ASSIGNED, stored_names([ast.Expr(node.target)]), node)
-        begin = self._casts((node.lineno,), LOOP, names, node)
+        before = self.casts((), ASSIGNED, stored_names([ast.Expr(node.target)]), node)
+        begin = self.casts((node.lineno,), LOOP, names, node)
         body = [*before, *begin, *self._block(node.body)]
         loop = ast.copy_location(ast.For(node.target, self.visit(node.iter), body, []), node)
-        return [loop, *self._casts((node.lineno,), LOOP, names, node)]
+        return [loop, *self.casts((node.lineno,), LOOP, names, node)]
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
         if node.value is not None:

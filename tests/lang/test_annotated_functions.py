@@ -1,0 +1,193 @@
+"""Annotations of functions that kernels call: numbers are converted as by a store, or refused; others say nothing."""
+
+# ruff: noqa: ANN001, ANN201, ANN202 -- what is not annotated is what is asked
+# mypy: disable-error-code="no-untyped-def, type-arg"
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pytest
+
+import vyre_driver.lang as language  # noqa: TC001 -- annotations are looked up in it
+from vyre_driver.errors import KernelTypeError
+from vyre_driver.lang import Kernel, bool_, f32, f64, i32, i64, kernel, types, u32
+
+if TYPE_CHECKING:
+    from somewhere import Missing
+
+T = TypeVar("T")
+X = np.array([-7.0, 2.5, 40.0], np.float32)
+N = np.array([-7, 2, 40], np.int32)
+
+
+def half(v: f32) -> f32:
+    return v / 2
+
+
+def as_float(v: f32) -> f32:
+    return v
+
+
+def to_float(v) -> f32:
+    return v
+
+
+def twice(v: i32) -> i32:
+    return v * 2
+
+
+def word(v: u32) -> u32:
+    return v + 1
+
+
+def wide(v: i64) -> i64:
+    return v * 3_000_000_000
+
+
+def double(v: f64) -> f64:
+    return v * 0.1
+
+
+def flag(v: bool_) -> bool_:
+    return not v
+
+
+def pair(a: f32, b: i32) -> tuple[f32, i32]:
+    return a, b
+
+
+def of_module(v: language.f32) -> language.f32:
+    return v
+
+
+def plain(a: int, b: float, c: T, *args: Missing) -> str:
+    return a + b + c + args[0]
+
+
+def raised(v: f32, n: f32) -> f32:
+    return v**n
+
+
+def shifted(v: i64, by: i64) -> i64:
+    return v << by
+
+
+def rounded(f):
+    @functools.wraps(f)
+    def w(v):
+        return f(int(v))
+
+    return w
+
+
+wrapped = rounded(twice)
+
+
+def made(kind):
+    def h(v: kind) -> kind:
+        return v
+
+    return h
+
+
+def _eager(of, kind):
+    """Return a function whose annotations are no text."""
+    of.__annotations__ = dict.fromkeys(of.__annotations__, kind)
+    return of
+
+
+NAMES = {**globals(), "eager_i32": _eager(made(i32), i32), "eager_f32": _eager(made(f32), f32)}
+
+
+def _kernel(expression: str, of: str = "f32", to: str = "f32") -> Kernel:
+    text = f"def k(i: Index, x: In[{of}], o: Out[{to}]):\n    v = x[i]\n    o[i] = {expression}\n"
+    return kernel.from_source(text, NAMES, "k")
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("expression", "of", "to", "expected"),
+    [
+        ("as_float(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("to_float(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("eager_f32(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("of_module(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("as_float(v > 0) + 0.5", "i32", "f32", [0.5, 1.5, 1.5]),
+        ("word(i)", "i32", "u32", [1, 2, 3]),
+        ("wide(v)", "i32", "i64", [-21_000_000_000, 6_000_000_000, 120_000_000_000]),
+        ("double(v)", "i32", "f64", [-7 * 0.1, 2 * 0.1, 40 * 0.1]),
+        ("pair(v, i)[0] / 4 + pair(v, i)[1]", "i32", "f32", [-1.75, 1.5, 12.0]),
+        ("plain(v, 1, 2, 3)", "f32", "f32", [-1.0, 8.5, 46.0]),
+        ("raised(v, 2)", "f32", "f32", [49.0, 6.25, 1600.0]),
+        ("i32(shifted(i, 2))", "f32", "i32", [0, 4, 8]),
+        ("wrapped(v)", "f32", "i32", [-14, 4, 80]),
+    ],
+)
+def test_numbers_are_what_annotations_say_where_that_holds_them(
+    expression: str, of: str, to: str, expected: list[float]
+) -> None:
+    run, x = _kernel(expression, of, to), X if of == "f32" else N
+    if to == "f64":  # which the device may lack
+        assert [run.interpret(x).tolist(), run.python(x).tolist()] == [expected] * 2
+    else:
+        assert [how(x).tolist() for how in (run, run.interpret, run.python)] == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("expression", "of", "problem", "fix"),
+    [
+        ("twice(v)", "f32", "'twice' takes v: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
+        ("eager_i32(v)", "f32", "'h' takes v: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
+        ("twice(2.5)", "f32", "'twice' takes v: i32, and is given 2.5", "convert: i32(...), or leave the annotation out"),
+        ("word(v)", "i64", "'word' takes v: u32, and is given i64", "convert: u32(...), or leave the annotation out"),
+        ("flag(v)", "i32", "'flag' takes v: bool, and is given i32", "convert: bool(...), or leave the annotation out"),
+        (
+            "cut(v)",
+            "f32",
+            "'cut' is annotated to return i32, and returns f32",
+            "convert: i32(...), or leave the annotation out",
+        ),
+        ("parts(v)[0]", "f32", "'parts' is annotated to return tuple[i32, f32], and returns f32", "convert: i32(...)"),
+        ("word(-1)", "f32", "-1 does not fit u32, which goes from 0 to 4294967295", "use a number in that range"),
+    ],
+)
+def test_what_an_annotation_does_not_hold_is_refused(expression: str, of: str, problem: str, fix: str) -> None:
+    def cut(v: f32) -> i32:
+        return v
+
+    def parts(v: f32) -> tuple[i32, f32]:
+        return v, v
+
+    text = f"def k(i: Index, x: In[{of}], o: Out[f32]):\n    v = x[i]\n    o[i] = f32({expression})\n"
+    with pytest.raises(KernelTypeError) as refused:
+        kernel.from_source(text, {**NAMES, "cut": cut, "parts": parts}, "k").program()
+    assert (refused.value.problem, refused.value.fix[: len(fix)]) == (problem, fix)
+
+
+@pytest.mark.parametrize(
+    ("said", "bare", "expression"),
+    [
+        ("def h(v: f32, n: i32) -> f32:\n", "def h(v, n):\n", "h(v, 3) + h(2, i)"),
+        ("def h(v: 'f32', n: 'Missing') -> 'f32':\n", "def h(v, n):\n", "h(v, 2)"),
+        ("def h(v: float, n: int) -> float:\n", "def h(v, n):\n", "h(v, i)"),
+    ],
+)
+def test_an_annotation_that_agrees_changes_no_program(said: str, bare: str, expression: str) -> None:
+    body = f"    return v * n + v**2\n\ndef k(i: Index, x: In[f32], o: Out[f32]):\n    v = x[i]\n    o[i] = {expression}\n"
+    kernels = [kernel.from_source(head + body, name="k") for head in (said, bare)]
+    assert kernels[0].program() == kernels[1].program()
+
+
+@pytest.mark.device
+def test_another_type_under_the_name_of_an_annotation_makes_another_program() -> None:
+    names: dict[str, Any] = {"Real": types.f32}
+    text = "from __future__ import annotations\ndef h(v: Real):\n    return v\n\ndef k(i: Index, x: In[i32], o: Out[f32]):\n"
+    run = kernel.from_source(text + "    o[i] = f32(h(x[i] + 1) / h(2))\n", names, "k")
+    first = run(N).tolist()
+    run.function.__globals__["Real"] = types.i32
+    with_whole = run.program()
+    run.function.__globals__["Real"] = types.f32
+    assert (first, run(N).tolist(), run.program() == with_whole) == ([-3.0, 1.5, 20.5], first, False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.errors import InvalidInput, KernelSourceError, KernelSyntaxError, KernelTypeError
 from vyre_driver.lang import Kernel, elementwise, f32, function, kernel, reduction, scan
 
 if TYPE_CHECKING:
@@ -295,3 +295,39 @@ def test_recursion_is_refused_however_it_comes_about(expression: str, problem: s
     with pytest.raises(KernelSyntaxError) as refused:
         _kernel(expression, **globals()).program()
     assert refused.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("o[i] = abs()", "abs takes 1 argument, and got 0"),
+        ("o[i] = fma(v)", "fma takes 3 arguments, and got 1"),
+        ("o[i] = lane(1)", "lane takes no arguments, and got 1"),
+        ("o[i] = x[...]", "a number is wanted here, and this is an ellipsis"),
+        ("o[i] = None", "'o' holds f32, and is given None"),
+        ("o[i] = 'a'", "'o' holds f32, and is given str 'a'"),
+        ("o[i] = Cached.a", "'o' holds f32, and is given a cached_property"),
+        (
+            "for k in static_range(2):\n        for m in static_range(5000):\n            o[i] = v + m",
+            "unrolling the loop in line 4 makes 5,000 statements behind 5,001 others, and a program has 8,192 at most",
+        ),
+    ],
+)
+def test_messages_count_and_name_as_people_do(line: str, problem: str) -> None:
+    class Cached:
+        @functools.cached_property
+        def a(self):
+            return 1.0
+
+    text = f"def k(i: Index, x: In[f32], o: Out[f32]):\n    v = x[i]\n    {line}\n"
+    with pytest.raises(KernelSourceError) as refused:
+        kernel.from_source(text, {"Cached": Cached}).program()
+    assert refused.value.problem == problem
+
+
+@pytest.mark.device
+def test_a_number_that_is_too_large_is_shown_with_its_digits_beside_the_largest() -> None:
+    made = kernel.from_source("def k(i: Index, o: Out[f32], a: f32):\n    o[i] = a\n")
+    with pytest.raises(InvalidInput) as refused:
+        made(X, 3.4028236e38)
+    assert refused.value.problem == "a of k is 3.4028236e+38, and the largest f32 is 3.4028235e+38"

@@ -142,8 +142,8 @@ READ_AND_SLICE = "Fix: leave the step out, or read() the buffer and slice the ar
             (slice(None), 1),
             f"the index :, 1 selects elements of a buffer of shape (5, 3) that are not next to each other. {FIRST_AXIS}",
         ),
-        (slice(None, None, 2), f"the slice ::2 takes every 2th element, and a buffer's views are contiguous. {READ_AND_SLICE}"),
-        (slice(4, 1, -1), f"the slice 4:1:-1 takes every -1th element, and a buffer's views are contiguous. {READ_AND_SLICE}"),
+        (slice(None, None, 2), f"the slice ::2 has a step of 2, and a buffer's views are contiguous. {READ_AND_SLICE}"),
+        (slice(4, 1, -1), f"the slice 4:1:-1 has a step of -1, and a buffer's views are contiguous. {READ_AND_SLICE}"),
         (
             slice(None, None, 0),
             "the slice ::0 cannot be used (slice step cannot be zero). Fix: give integers, and no step.",

@@ -147,7 +147,7 @@ UPSTREAM = [
         program(let("x", call("twice", X))),
         program(let("x", call("twice", X, X))),
         "body[0].value",
-        "'twice' takes 1 arguments, and got 2",
+        "'twice' takes 1 argument, and got 2",
         operations=SIGNATURES,
     ),
     Case(

@@ -74,7 +74,7 @@ def _range(one: object, length: int, axis: int) -> tuple[int, int]:
         count = len(range(start, stop, step))
         if step != 1 and count > 1:
             raise InvalidInput(
-                f"the slice {_shown(one)} takes every {step}th element, and a buffer's views are contiguous",
+                f"the slice {_shown(one)} has a step of {step}, and a buffer's views are contiguous",
                 fix="leave the step out, or read() the buffer and slice the array",
             )
         return start if count else 0, count

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NoReturn, SupportsIndex
 
+from vyre_driver.errors import with_article
+
 
 def refuse_copies(self: object, _protocol: SupportsIndex) -> NoReturn:
     """Raise TypeError; the ``__reduce_ex__`` of classes whose objects are neither copied nor pickled."""
     raise TypeError(
-        f"a {type(self).__name__} belongs to a device that this process has open, and is neither copied nor pickled. "
-        "Fix: make another where it is needed; the cache keeps what is compiled."
+        f"{with_article(type(self).__name__)} belongs to a device that this process has open, and is neither copied nor "
+        "pickled. Fix: make another where it is needed; the cache keeps what is compiled."
     )

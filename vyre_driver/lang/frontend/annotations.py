@@ -48,7 +48,8 @@ def _looked_up(t: Translation, function: types.FunctionType, text: str) -> objec
             module = t.captured.look_up(function, node.value.id)
             return t.captured.attribute(vars(module), node.attr) if isinstance(module, types.ModuleType) else None
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "tuple" and isinstance(node.slice, ast.Tuple):
-            return tuple[tuple(_looked_up(t, function, ast.unparse(one)) for one in node.slice.elts)]
+            items = tuple(_looked_up(t, function, ast.unparse(one)) for one in node.slice.elts)
+            return types.GenericAlias(tuple, items)
         return t.captured.look_up(function, node.id) if isinstance(node, ast.Name) else None
     except (KeyError, SyntaxError, ValueError):
         return None

@@ -128,7 +128,7 @@ def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> 
     return t.mistyped(
         node,
         f"{ast.unparse(node.func)} cannot be called in a kernel",
-        "kernels call Python functions (which are inlined), the math functions and those of vyre_driver.lang",
+        "write a Python function that does it; docs/lang-reference.md lists what kernels have of math and numpy",
     )
 
 
@@ -141,8 +141,9 @@ def _no_keywords(t: Translation, node: ast.Call, positional: list[Value]) -> lis
 def _known(t: Translation, known: tuple[int, int, Any], given: list[Value], node: ast.Call) -> Value:
     least, most, translated = known
     if not least <= len(given) <= most:
-        wanted = f"{least}" if least == most else f"{least} to {most}" if most < 64 else f"{least} or more"
-        raise t.mistyped(node, f"{ast.unparse(node.func)} takes {wanted} arguments, and got {len(given)}", "give as many")
+        most_said = "" if least == most else f" to {most}" if most < 64 else " or more"
+        takes = "no arguments" if most == 0 else f"{least}{most_said} argument{'s' * ((least, most) != (1, 1))}"
+        raise t.mistyped(node, f"{ast.unparse(node.func)} takes {takes}, and got {len(given)}", "give as many")
     found: Value = translated(t, given, node)
     return found
 

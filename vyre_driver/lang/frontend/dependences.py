@@ -62,10 +62,10 @@ _ACROSS_LANES = frozenset({BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp
 
 
 class Loaded(NamedTuple):
-    """An element that a value is made of; ``phase`` counts the barriers before the load."""
+    """An element that a value is made of: ``place`` is the key of its index, ``phase`` counts the barriers before the load."""
 
     buffer: str
-    index: int
+    place: int
     phase: int
 
 

@@ -94,7 +94,7 @@ def _unrolled(t: Translation, node: ast.For, items: Sequence[Value | int]) -> Fl
         exits |= flow.exits
         if flow.leaves:
             break
-        t.check_unrolled(node, (t.draft.size - before) * turns // turn)
+        t.check_unrolled(node, before, (t.draft.size - before) * turns // turn)
     t.unrolled.pop()
     return Flow(leaves=bool(items) and flow.leaves, exits=exits)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
@@ -104,7 +105,9 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
     if isinstance(given, (list, dict, set, bytearray)):
         kind = type(given).__name__
         raise t.mistyped(
-            node, f"{what!r} is a {kind}, which may change after the kernel is compiled", "use a tuple, or pass an array"
+            node,
+            f"{what!r} is {with_article(kind)}, which may change after the kernel is compiled",
+            "use a tuple, or pass an array",
         )
     if dataclasses.is_dataclass(given) and not isinstance(given, (type, ScalarType)):
         return _record(t, given, what, node)
@@ -128,7 +131,7 @@ def _numpy_scalar(t: Translation, given: np.generic, what: str, node: ast.AST) -
     if scalar is None or scalar not in COMPUTED:
         raise t.mistyped(
             node,
-            f"{what!r} is a {given.dtype.name}, which kernels do not compute with",
+            f"{what!r} is {with_article(given.dtype.name)}, which kernels do not compute with",
             "use a Python number, or float32, int32, uint32",
         )
     return literal(scalar, given.item())
@@ -138,7 +141,9 @@ def _record(t: Translation, given: object, what: str, node: ast.AST) -> Tuple:
     kind = type(given)
     if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined] # a dataclass has them
         raise t.mistyped(
-            node, f"{what!r} is a {kind.__name__}, which may change after the kernel is compiled", "declare it frozen=True"
+            node,
+            f"{what!r} is {with_article(kind.__name__)}, which may change after the kernel is compiled",
+            "declare it frozen=True",
         )
     names = tuple(one.name for one in dataclasses.fields(given))  # type: ignore[arg-type] # a dataclass
     items = tuple(host_value(t, getattr(given, one), f"{what}.{one}", node) for one in names)
@@ -170,7 +175,7 @@ def _record_attribute(t: Translation, owner: Tuple, node: ast.Attribute) -> Valu
     if isinstance(kind, type) and node.attr in dir(kind):
         return _member(t, owner, kind, node)
     if hasattr(kind, "__getattr__"):
-        what = f"{node.attr!r} of a {kind_name(Host(kind)).rpartition(' ')[2]} comes from its __getattr__"
+        what = f"{node.attr!r} of {with_article(str(getattr(kind, '__name__', kind)))} comes from its __getattr__"
         raise t.misspelt(node, f"{what}, which kernels do not run", "make it a property")
     raise t.misspelt(node, f"{kind_name(owner)} has no attribute {node.attr!r}", "look at what it has")
 
@@ -192,7 +197,7 @@ def _member(t: Translation, owner: Tuple, kind: type, node: ast.Attribute) -> Va
         function = method
         return Method(owner, node.attr, lambda t, given, call: t.inline(function, [first, *given], {}, call))
     if hasattr(type(found), "__get__") and not isinstance(found, _BUILTIN):
-        what = f"{kind.__name__}.{node.attr} is a {type(found).__name__}, which kernels do not run"
+        what = f"{kind.__name__}.{node.attr} is {with_article(type(found).__name__)}, which kernels do not run"
         raise t.mistyped(node, what, "make it a method or a property")
     return host_value(t, found, f"{kind.__name__}.{node.attr}", node)
 

@@ -9,6 +9,7 @@ import inspect
 import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend.values import Tuple
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def check_as_tuple(t: Translation, value: object, method: str, what: str, node: 
     """Check that an operation on a tuple is that of tuples: a class may have another, or none; raises KernelTypeError."""
     kind = value.made_by if isinstance(value, Tuple) else None
     if isinstance(kind, type) and getattr(kind, method, None) is not getattr(tuple, method, None):
-        raise t.mistyped(node, f"{what} of a {kind.__name__}, which is not that of a tuple", "use its fields and methods")
+        raise t.mistyped(
+            node, f"{what} of {with_article(kind.__name__)}, which is not that of a tuple", "use its fields and methods"
+        )
 
 
 def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # noqa: ANN401 -- a class
@@ -57,7 +60,7 @@ def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # 
     if own is not None:
         raise t.mistyped(
             node,
-            f"a {kind.__name__} is made with {own} of its own, which kernels do not run",
+            f"{with_article(kind.__name__)} is made with {own} of its own, which kernels do not run",
             "make it outside of the kernel, or leave that out",
         )
     if has_own_lookup(kind):
@@ -66,7 +69,7 @@ def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # 
     for name in () if is_tuple else fields:
         found = inspect.getattr_static(kind, name, None)
         if inspect.isdatadescriptor(found) and not inspect.ismemberdescriptor(found):
-            what = f"{kind.__name__}.{name} is a {type(found).__name__}, which Python takes instead of the field"
+            what = f"{kind.__name__}.{name} is {with_article(type(found).__name__)}, which Python takes instead of the field"
             raise t.mistyped(node, what, f"give the field or the {type(found).__name__} another name")
     return Constructor(kind.__new__ if is_tuple else kind.__init__, fields)
 

@@ -245,13 +245,17 @@ class Translation:
             limit = f"over {MAX_TRANSLATED:,} statements to translate"
         raise KernelSyntaxError(f"{problem} {limit}", fix=fix, frames=shown_frames(place))
 
-    def check_unrolled(self, node: ast.AST, statements: int) -> None:
-        """Check that a loop that is unrolled leaves the program in its limit; it will make as many as its turns so far did."""
+    def check_unrolled(self, node: ast.AST, before: int, statements: int) -> None:
+        """Check that a loop that is unrolled leaves the program in its limit; it will make as many as its turns so far did.
+
+        ``before`` are the statements of the program that stand before the loop.
+        """
         if self.draft.size > MAX_NODES:
+            others = f" behind {before:,} others" if statements <= MAX_NODES else ""
             raise self.unknown(
                 node,
-                f"unrolling the loop in line {getattr(node, 'lineno', 0)} makes {statements:,} statements, and a program has "
-                f"{MAX_NODES:,} at most",
+                f"unrolling the loop in line {getattr(node, 'lineno', 0)} makes {statements:,} statements{others}, and a "
+                f"program has {MAX_NODES:,} at most",
                 "use range, or unroll fewer turns",
             )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from vyre_driver.errors import with_article
 from vyre_driver.ir.arithmetic import LITERALS, LitBool, LitU32, Var
 from vyre_driver.ir.arithmetic import f32 as f32_literal
 from vyre_driver.ir.arithmetic import literal as typed_literal
@@ -176,8 +177,13 @@ def kind_name(value: Value) -> str:
             return f"the array {name!r}"
         case Tuple(items):
             return f"a tuple of {len(items)}"
+        case Host(None):
+            return "None"
+        case Host(thing) if thing is ...:
+            return "an ellipsis"
         case Host(thing):
-            return f"{type(thing).__name__} {getattr(thing, '__name__', None) or repr(thing)}"
+            name = repr(thing) if isinstance(thing, (str, bytes)) else getattr(thing, "__name__", None)
+            return f"{type(thing).__name__} {name}" if name else with_article(type(thing).__name__)
         case Method(_, name):
             return f"the method {name!r}"
     return "the workgroup" if isinstance(value, GroupValue) else "nothing"

@@ -63,16 +63,16 @@ def _as_bool(what: str, parameter: Parameter, found: float) -> bool:
 
 
 def _as_float(what: str, parameter: Parameter, scalar: ScalarType, found: float) -> float:
-    largest, rounds_up = (_LARGEST_F64, math.inf) if scalar.is_wide else (_LARGEST, _ROUNDS_UP)
+    shown, rounds_up = (repr(_LARGEST_F64), math.inf) if scalar.is_wide else (str(np.float32(_LARGEST)), _ROUNDS_UP)
     try:
         number = float(found)
     except OverflowError:
         number = math.inf
     if (isinstance(found, int) or math.isfinite(found)) and abs(number) >= rounds_up:
         raise InvalidInput(
-            f"{what} is {found:.6g}, and the largest {scalar} is {largest:.6g}"
+            f"{what} is {found!r}, and the largest {scalar} is {shown}"
             if isinstance(found, float)
-            else f"{what} is over {largest:.6g}, the largest {scalar}",
+            else f"{what} is over {shown}, the largest {scalar}",
             fix="give a smaller number, or math.inf",
             parameter=parameter.name,
         )

@@ -243,6 +243,11 @@ class PairNew(Pair):
         return tuple.__new__(cls, (a * 2, b))
 
 
+class PairInit(Pair):
+    def __init__(self, *_: float) -> None:
+        pass
+
+
 class Items(Pair):
     def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 -- an index or a slice
         return 42.0
@@ -275,6 +280,7 @@ Made.__new__ = lambda cls, a, b: tuple.__new__(cls, (b, a))  # type: ignore[meth
         ("WithNew(v).x", "a WithNew is made with __new__ of its own, which kernels do not run"),
         ("Metaclassed(v).x", "a Metaclassed is made with Counted.__call__ of its own, which kernels do not run"),
         ("Initial(v, 3.0).x", "an Initial is made with InitVar(scale) of its own, which kernels do not run"),
+        ("PairInit(v).a", "a PairInit is made with __init__ of its own, which kernels do not run"),
         ("PairNew(v).a", "a PairNew is made with __new__ of its own, which kernels do not run"),
         ("Made(v, 1.0).a", "a Made is made with __new__ of its own, which kernels do not run"),
         ("LooksItself(v).x", "LooksItself has a __getattribute__ of its own, which kernels do not run"),

@@ -108,6 +108,10 @@ def takes_two(event: Event, other: object) -> None: ...
 def wants_a_keyword(event: Event, *, wanted: object) -> None: ...
 
 
+@functools.wraps(lambda _: None)
+def wraps_one(event: Event, other: object) -> None: ...
+
+
 async def never_awaited(event: Event) -> None: ...
 
 
@@ -120,11 +124,12 @@ class TakesNone:
     [
         (lambda: None, r"<lambda>\(\) cannot be called with one event: too many positional arguments"),
         (takes_two, r"takes_two\(.*\) cannot be called with one event: missing a required argument: 'other'"),
+        (wraps_one, r"<lambda>\(.*\) cannot be called with one event: missing a required argument: 'other'"),
         (wants_a_keyword, r"wants_a_keyword\(.*\) cannot be called with one event: missing a required.*'wanted'"),
         (TakesNone(), r"TakesNone\.on_event\(.*\) cannot be called with one event: too many positional arguments"),
         (never_awaited, r"never_awaited is a coroutine function, and nobody would await it"),
     ],
-    ids=["none", "two", "keyword", "method", "coroutine"],
+    ids=["none", "two", "a wrapper of two", "keyword", "method", "coroutine"],
 )
 def test_a_listener_that_no_event_can_be_given_to_is_refused_when_it_is_added(listener: object, problem: str) -> None:
     events = Events()

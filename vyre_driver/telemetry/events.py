@@ -261,7 +261,7 @@ def check_listener(listener: object) -> None:
         fix = "pass a plain function; in it, loop.call_soon_threadsafe(...) hands the event to an event loop"
         raise InvalidInput(f"the listener {name} is a coroutine function, and nobody would await it", fix=fix)
     try:
-        takes = inspect.signature(called)
+        takes = inspect.signature(called, follow_wrapped=False)  # a wrapper is called, not what it wraps
     except (TypeError, ValueError):  # of a function that is written in C, which has none
         return
     try:

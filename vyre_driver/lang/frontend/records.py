@@ -110,13 +110,14 @@ def item_of(value: Tuple, attribute: object) -> int | None:
 
 def _own_part_of_tuple(kind: Any) -> str | None:  # noqa: ANN401 -- a class
     """Return the method by which a named tuple is not made as Python generates it, None if there is none."""
+    if issubclass(kind, tuple) and kind.__init__ is not object.__init__:
+        return "__init__"
     make: Any = collections.namedtuple  # noqa: PYI024 -- its fields are known here only
     try:
         twin = make("twin", kind._fields)
     except (TypeError, ValueError):
         return "__new__"
-    is_generated = issubclass(kind, tuple) and _is_same(kind.__new__, twin.__new__)
-    return None if is_generated and kind.__init__ is object.__init__ else "__new__"
+    return None if issubclass(kind, tuple) and _is_same(kind.__new__, twin.__new__) else "__new__"
 
 
 def _own_part_of_dataclass(kind: Any) -> str | None:  # noqa: ANN401 -- a class

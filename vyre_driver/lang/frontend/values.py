@@ -182,8 +182,8 @@ def kind_name(value: Value) -> str:
         case Host(thing) if thing is ...:
             return "an ellipsis"
         case Host(thing):
-            name = repr(thing) if isinstance(thing, (str, bytes)) else getattr(thing, "__name__", None)
-            return f"{type(thing).__name__} {name}" if name else with_article(type(thing).__name__)
+            called = repr(thing) if isinstance(thing, (str, bytes)) else getattr(thing, "__name__", None)
+            return f"{type(thing).__name__} {called}" if called else with_article(type(thing).__name__)
         case Method(_, name):
             return f"the method {name!r}"
     return "the workgroup" if isinstance(value, GroupValue) else "nothing"

@@ -149,3 +149,20 @@ def test_what_does_not_fit_is_refused_by_the_members_path(changed: dict[str, obj
     with Driver() as driver, pytest.raises(InvalidPushConstant) as refused:
         driver.compile(glsl(HEAD + NESTED))(out_shapes={"y": 17}, push_constants=GOOD | changed, workgroups=(1,))
     assert (str(refused.value), refused.value.context["constant"]) == (problem, constant)
+
+
+BOOLS = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) writeonly buffer Y { uint y[]; };
+layout(push_constant) uniform Push { bool on; bool many[2]; int whole; };
+void main() { if (gl_GlobalInvocationID.x == 0) y[0] = uint(on) + 2 * uint(many[0]) + 4 * uint(many[1]) + uint(whole); }
+"""
+
+
+@pytest.mark.parametrize("many", [[False, True], np.array([False, True]), (0, np.True_)])
+@pytest.mark.parametrize("on", [True, np.True_, 1])
+def test_bools_of_glsl_take_truth_values(driver: Driver, on: object, many: object) -> None:
+    kernel = driver.compile(SpirvModule.from_glsl(BOOLS))
+    assert kernel(out_shapes={"y": 1}, on=on, many=many, whole=0).tolist() == [5]
+    with pytest.raises(InvalidPushConstant, match="push constant 'whole' is i32, and True is a truth value, not a number"):
+        kernel(out_shapes={"y": 1}, on=on, many=many, whole=True)

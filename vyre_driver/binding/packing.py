@@ -46,6 +46,8 @@ class Naming:
     of_owner: str
     refused: Callable[..., VyreError]
     asked: Callable[[str, MemoryType], str]
+    takes_truth: bool = False
+    """Whether a u32 may be True or False: GLSL's bool is one in memory."""
 
     def misfit(self, path: str, problem: str, fix: str, **data: object) -> VyreError:
         """Return the error of a value that does not fit."""
@@ -137,6 +139,8 @@ class ValueWriter:
                 f"is {what} and got {_counted(value, numbers.shape)}",
                 f"give {count} value(s)" if len(numbers.shape) < 2 else f"give {what}",
             )
+        if self._naming.takes_truth and (scalar.kind, scalar.bits) == ("u", 32):
+            values = _truth_as_numbers(values)
         try:
             if not numbers.shape and isinstance(values, list):
                 bits = scalar.encode(values[0]).to_bytes(scalar.byte_len, "little")
@@ -150,6 +154,13 @@ class ValueWriter:
             raise self._naming.misfit(path, f"is {what}, and {error}", f"give {what}", value=value) from error
         stored = Numbers(scalar.stored, numbers.shape)
         view_of(self._memory, start, found, stored)[...] = array.reshape(numbers.shape)
+
+
+def _truth_as_numbers(values: list[Any] | NDArray[Any]) -> list[Any] | NDArray[Any]:
+    """Return values with 1 and 0 for True and False."""
+    if isinstance(values, np.ndarray):
+        return values.astype(np.uint32) if values.dtype == np.bool_ else values
+    return [int(value) if isinstance(value, (bool, np.bool_)) else value for value in values]
 
 
 def form_of(found: MemoryType) -> str:

@@ -106,5 +106,5 @@ def _refused(message: str, fix: str, path: str, **data: object) -> InvalidPushCo
     return InvalidPushConstant(message, fix=fix, constant=path, **data)
 
 
-_OF_SHADER = Naming("push constant", "the shader", "", _refused, _example)
+_OF_SHADER = Naming("push constant", "the shader", "", _refused, _example, takes_truth=True)
 _OF_PROGRAM = Naming("push constant", "the program", "", _refused, _example_of_program)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.values import SpecMap
 
 _NS_PER_S = 1_000_000_000
+_MAX_KERNELS = 64  # of one artifact, each with what its configuration decides
 # Of the default set some nodes do not become SPIR-V, for want of something that kompute or SPIR-V has not.
 LOWERED_OPS = core_supported_ops() - {"vyre.node.indirect_dispatch", "vyre.node.async_load", "vyre.node.async_wait"}
 
@@ -244,6 +245,8 @@ class KomputeArtifact(LoadedArtifact):
             result = (
                 self._of_module(artifact, decides) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
             )
+            if len(self._kernels) >= _MAX_KERNELS:
+                del self._kernels[next(iter(self._kernels))]
             self._kernels[decides] = result
         return self._kernels[decides]
 

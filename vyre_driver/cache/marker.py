@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MARKS = "marks"
 _DIGEST_BYTES = 32
+_MOST_OWN = 65_536  # blobs that this process made or has tried
 _LONGEST_LIST_BYTES = 1 << 20
 _MARKER_NAME = re.compile(r"([0-9a-f]{64})\.mark")
 _MACHINE_ID = "/etc/machine-id"
@@ -104,7 +105,7 @@ class CrashMarkers:
         try:
             self._write(marker, directory, digest)
             yield ""
-            self._own.add(digest)
+            self._remember(digest)
             self._add(directory, self._good_name, digest)
         finally:
             self._drop(path, marker)
@@ -116,7 +117,12 @@ class CrashMarkers:
 
     def made_here(self, blob: bytes) -> None:
         """Remember that this process's driver has written a blob: it may have it back without a marker."""
-        self._own.add(blake3(blob).digest())
+        self._remember(blake3(blob).digest())
+
+    def _remember(self, digest: bytes) -> None:
+        if len(self._own) >= _MOST_OWN:
+            self._own.clear()  # the lists on disk are asked again
+        self._own.add(digest)
 
     def _take(self, path: Path, key_digest: bytes) -> tuple[Opened | None, str]:
         """Return the marker, locked and empty, or why the blob must not be used; neither if an error was ignored."""

@@ -1,5 +1,5 @@
-# Instructions of debug information, which may stand where others may not. Included by _shape.pyx.
-# Source: the instruction sets NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, "DebugScope", "DebugNoScope"; spirv-val.
+# Part of _shape.pyx: instructions of debug information, which may stand where others may not.
+# Source: the instruction sets NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, and what spirv-val accepts.
 
 
 cdef bint is_local_debug_info(const Module* module, const uint32_t* words, uint32_t length) noexcept nogil:

@@ -316,16 +316,6 @@ def scalars_of(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
     return found.byte_len, frozenset()
 
 
-def has_matrix(found: MemoryType) -> bool:
-    """Return whether a type is a matrix or has one in it."""
-    match found:
-        case Array(element):
-            return has_matrix(element)
-        case Struct(_, members):
-            return any(has_matrix(member.type) for member in members)
-    return isinstance(found, Matrix)
-
-
 def _padded(found: MemoryType, stride: int) -> Padded | None:
     value_bytes, kinds = scalars_of(found)
     return Padded(found, stride, value_bytes, next(iter(kinds)) if len(kinds) == 1 else None) if value_bytes < stride else None

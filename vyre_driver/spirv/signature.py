@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.interface import ResourceKind, access_text
-from vyre_driver.spirv.layout import has_matrix, shown
+from vyre_driver.spirv.layout import Array, Matrix, Struct, shown
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
     ENTRY_POINT,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.spirv.entry import Slot
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
+    from vyre_driver.spirv.layout import MemoryType
 
 _MAX_SIGNATURES = 16
 
@@ -171,10 +172,20 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     yield f"  limits: {', '.join(f'{limit} {least}' for limit, least in required_limits(interface).items())}"
 
 
+def _has_matrix(found: MemoryType) -> bool:
+    """Return whether a type is a matrix or has one in it."""
+    match found:
+        case Array(element):
+            return _has_matrix(element)
+        case Struct(_, members):
+            return any(_has_matrix(member.type) for member in members)
+    return isinstance(found, Matrix)
+
+
 def _matrix_lines(interface: ModuleInterface) -> Iterator[str]:
     """Give a line on the rows and columns of matrices, where they are not GLSL's, or nothing says whose they are."""
     resources = [resource.block for resource in interface.resources if resource.block is not None]
-    if not any(map(has_matrix, [*resources, *(one.block for one in interface.push_constants)])):
+    if not any(map(_has_matrix, [*resources, *(one.block for one in interface.push_constants)])):
         return
     is_named = interface.source_language is not None
     if interface.stores_rows_as_columns:

@@ -298,8 +298,8 @@ def test_a_shader_that_is_no_text_is_refused(refused: Refused, work: Path) -> No
     (work / "binary.comp").write_bytes(b"\xff\xfe")
     line = refused("run", "binary.comp")
     assert line == (
-        "2202: cannot read binary.comp ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte). "
-        "Fix: name a GLSL text file."
+        "2202: cannot read binary.comp (line 1 has the byte 0xff outside a comment, which is not UTF-8). "
+        "Fix: name a GLSL text file, and save it as UTF-8."
     )
 
 

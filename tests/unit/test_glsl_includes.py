@@ -121,6 +121,40 @@ def test_what_is_included_must_be_a_regular_file(place: Path) -> None:
         )
 
 
+def test_a_link_that_leads_out_of_the_directory_is_refused(place: Path) -> None:
+    (place / "link.glsl").symlink_to("../secret.glsl")
+    (place / "away").symlink_to("..")
+    (place / "sub" / "up.glsl").symlink_to("../../secret.glsl")
+    (place / "sub" / "first.glsl").write_text('#include "up.glsl"\n')
+    for name, shown in (
+        ("link.glsl", "link.glsl"),
+        ("away/secret.glsl", "away/secret.glsl"),
+        ("sub/first.glsl", "sub/up.glsl"),
+    ):
+        path = shader(place, f'#include "{name}"')
+        message = f"{path} does not compile: it includes '{shown}', which leads out of its directory. "
+        message += "Fix: include files in the shader's directory."
+        assert refusal(lambda one=path: SpirvModule.from_glsl(one)) == (ShaderSyntaxError, 2302, message)
+
+
+def test_a_link_within_the_directory_is_followed(place: Path, tmp_path: Path) -> None:
+    (place / "sub" / "value.glsl").write_text("#define VALUE 7u\n")
+    (place / "link.glsl").symlink_to("sub/value.glsl")
+    (tmp_path / "linked").symlink_to(place)
+    expected = SpirvModule.from_glsl(HEAD + MAIN, defines={"VALUE": "7u"}).code
+    assert SpirvModule.from_glsl(shader(place, '#include "link.glsl"')).code == expected
+    assert SpirvModule.from_glsl(tmp_path / "linked" / "main.comp").code == expected
+
+
+def test_a_name_in_angle_brackets_and_a_byte_order_mark_are_told(place: Path) -> None:
+    (place / "value.glsl").write_text("#define VALUE 7u\n")
+    message = refusal(lambda: SpirvModule.from_glsl(shader(place, "#include <value.glsl>")))[2]
+    assert message.endswith('Fix: write #include "value.glsl" with quotes, for no directory is searched for a name in <>.')
+    (place / "value.glsl").write_bytes(b"\xef\xbb\xbf#define VALUE 7u\n")
+    message = refusal(lambda: SpirvModule.from_glsl(shader(place, '#include "value.glsl"')))[2]
+    assert message.endswith("Fix: save value.glsl, which it includes, as UTF-8 without a byte order mark.")
+
+
 def test_a_file_that_includes_itself_is_refused(place: Path) -> None:
     (place / "a.glsl").write_text('#include "b.glsl"\n')
     (place / "b.glsl").write_text('#include "a.glsl"\n')

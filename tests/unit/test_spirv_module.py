@@ -164,8 +164,44 @@ def test_a_shader_path_with_a_nul_cannot_be_read() -> None:
 def test_a_shader_file_that_is_no_text_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "binary.comp"
     path.write_bytes(b"\xff\xfe\0")
-    reason = "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
-    message = f"cannot read {path} ({reason}). Fix: name a GLSL text file."
+    reason = "line 1 has the byte 0xff outside a comment, which is not UTF-8"
+    message = f"cannot read {path} ({reason}). Fix: name a GLSL text file, and save it as UTF-8."
+    assert refusal(lambda: SpirvModule.from_glsl(path)) == (FileUnusable, 2202, message)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        b"// \xa9 2020",
+        b"/* \x83\x5c */",
+        b"/* \xe9\n * // \xe8 */",
+        b"// \x83\x5c\n and its next line \x83",  # a backslash that ends a line of Shift-JIS continues the comment
+        b"/**/ // \xff",
+        b"#define HALF 1 / 2 // \xfc",
+    ],
+)
+def test_comments_of_a_file_may_have_any_bytes(tmp_path: Path, comment: bytes) -> None:
+    path = tmp_path / "old.comp"
+    head, rest = SHADER.encode().split(b"\n", 1)
+    path.write_bytes(head + b"\n" + comment + b"\n" + rest + b"/* \xff */\n")
+    defines = {"SIZE": 96, "NAME": "values"}
+    assert SpirvModule.from_glsl(path, defines=defines).signature == SpirvModule.from_glsl(SHADER, defines=defines).signature
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"#version 450\n// \xe9\nfloat caf\xe9;\n", "line 3 has the byte 0xe9 outside a comment, which is not UTF-8"),
+        (b"#version 450\n/* \xe9 */ \xe8\n", "line 2 has the byte 0xe8 outside a comment, which is not UTF-8"),
+        (b"#version 450\r\n// a\r\n\x83\x5c\r\n", "line 3 has the byte 0x83 outside a comment, which is not UTF-8"),
+        (b"#version 450\n// a \0 in a comment\n", "line 2 has the byte 0x00"),
+        ("#version 450\n".encode("utf-16-le"), "line 1 has the byte 0x00"),
+    ],
+)
+def test_other_bytes_outside_comments_are_refused_by_their_line(tmp_path: Path, text: bytes, reason: str) -> None:
+    path = tmp_path / "old.comp"
+    path.write_bytes(text)
+    message = f"cannot read {path} ({reason}). Fix: name a GLSL text file, and save it as UTF-8."
     assert refusal(lambda: SpirvModule.from_glsl(path)) == (FileUnusable, 2202, message)
 
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import codecs
+import math
+import os
 import re
+import signal
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from vyre_driver.checks import integer
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
 from vyre_driver.process.tools import GLSLANG, Tool, find_tool, not_installed
 from vyre_driver.process.workers import ChildTimeout
 from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from vyre_driver.process.workers import Ended
 
 UNNAMED = "<source>"
 """What messages call a source that is given as text, without a name."""
@@ -22,6 +34,11 @@ _FIRST_VERSION = 420  # that has compute shaders
 _PATH = re.compile(r"[^\n{}();#]+\.(comp|glsl|spv)")
 _VERSION = re.compile(rb"^[ \t]*#[ \t]*version\b[ \t]*([0-9]{0,9})[^\n]*", re.MULTILINE)
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COMMENT = re.compile(rb"//(?:\\(?:\r\n|\r|\n)|[^\r\n])*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_HEADER_NAME = re.compile(r"header name: ([^\s;]+)")
+_WITHOUT_FILES = "/proc/self/ns"  # a directory in which no name is a file that can be read as text
+_LOWEST_INT, _HIGHEST_INT, _HIGHEST_UINT = -(1 << 31), (1 << 31) - 1, (1 << 32) - 1
+_MOST_SIGNALS = 64
 
 
 def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None, name: str | None = None) -> bytes:
@@ -35,12 +52,13 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     ToolUnavailable
         If glslangValidator is not installed, cannot be run, or does not finish in 120 s.
     FileUnusable
-        If ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
+        If ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes; or where there is no
+        temporary directory for what it includes.
     ShaderSyntaxError
         If the source does not compile; the message holds the compiler's lines. Or it has no ``#version`` of compute shaders, or
         includes what is elsewhere.
     InvalidInput
-        If ``source`` is neither, or a name in ``defines`` is not an identifier.
+        If ``source`` is neither, a name in ``defines`` is not an identifier, or GLSL cannot write a value.
     """
     if isinstance(source, str):
         _check_text(source)
@@ -65,7 +83,11 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
         raise ShaderSyntaxError(f"{name} is empty", fix="give the source of a compute shader", source=name)
     # A definition of several lines can hold a directive.
     seen = b"\n".join([*(one.encode("utf-8", "replace") for one in flags), text])
-    return _run(tool, text, name, gather(seen, name, directory), flags)
+    included = gather(seen, name, directory)
+    done, code = _run(tool, text, name, included, flags)
+    if done.returncode != 0 or not code:
+        raise _refused(text, name, included, done)
+    return code
 
 
 def _check_text(source: str) -> None:
@@ -80,18 +102,35 @@ def _check_text(source: str) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Return the text of a file in UTF-8; raises FileUnusable."""
+    """Return the text of a file: UTF-8, but any bytes other than NUL in comments (GLSL 4.60, 3.1); raises FileUnusable."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_SOURCE_BYTES + 1)
-        text.decode()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise FileUnusable(f"cannot read {path} ({reason})", fix="name a GLSL text file", path=str(path)) from error
     if len(text) > MAX_SOURCE_BYTES:
         fix = "name a GLSL text file, not other data"
         raise FileUnusable(f"{path} is larger than {MAX_SOURCE_BYTES} bytes", fix=fix, path=str(path))
+    wrong = _wrong_byte(text)
+    if wrong is not None:
+        line = text.count(b"\n", 0, wrong) + 1
+        where = f"line {line} has the byte 0x{text[wrong]:02x}"
+        reason = where if text[wrong] == 0 else f"{where} outside a comment, which is not UTF-8"
+        fix = "name a GLSL text file, and save it as UTF-8"
+        raise FileUnusable(f"cannot read {path} ({reason})", fix=fix, path=str(path))
     return text
+
+
+def _wrong_byte(text: bytes) -> int | None:
+    """Return the place of the first byte that is NUL, or outside comments and not UTF-8; None without one."""
+    nul = text.find(0)
+    before = text if nul < 0 else text[:nul]
+    try:
+        _COMMENT.sub(lambda found: b" " * len(found[0]), before).decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None if nul < 0 else nul
 
 
 def _define_flags(defines: Mapping[str, object]) -> list[str]:
@@ -102,32 +141,109 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
             raise InvalidInput(f"{name!r} is not a preprocessor name", fix="use letters, digits and underscores", define=name)
         if "\0" in str(defines[name]):
             raise InvalidInput(f"the value of {name!r} holds a NUL character", fix="leave it out", define=name)
-    return [f"-D{name}={value}" for name, value in defines.items()]
+    return [f"-D{name}={_literal(name, value)}" for name, value in defines.items()]
 
 
-def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flags: list[str]) -> bytes:
+def _literal(name: str, value: object) -> str:
+    """Return a value as GLSL writes it: a truth value as 1 or 0, which ``#if`` takes too, an integer over i32 as uint.
+
+    Raises InvalidInput for an integer of more than 32 bits, infinity and NaN.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return str(int(value))
+    number = integer(value)
+    if number is not None and not _LOWEST_INT <= number <= _HIGHEST_UINT:
+        raise InvalidInput(
+            f"the value of {name!r} is {number}, and an integer of GLSL has 32 bits",
+            fix=f"give one from {_LOWEST_INT} to {_HIGHEST_UINT}, or text",
+            define=name,
+        )
+    if isinstance(value, (float, np.floating)) and not math.isfinite(value):
+        raise InvalidInput(
+            f"the value of {name!r} is {value}, for which GLSL has no literal",
+            fix="give an expression as text, such as '(1.0 / 0.0)'",
+            define=name,
+        )
+    return f"{number}u" if number is not None and number > _HIGHEST_INT else str(value)
+
+
+def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flags: list[str]) -> tuple[Ended, bytes]:
+    """Return how the compiler ended, and what it wrote; raises as ``compile_glsl``."""
+    arguments = ["--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags]
+    try:
+        output = None if included else _memory_file()
+        if output is not None:
+            return _run_in_memory(tool, text, output, arguments)
+        return _run_in_directory(tool, text, included, arguments)
+    except ChildTimeout as error:
+        raise ToolUnavailable(
+            f"{GLSLANG} did not finish {name} in {_TIMEOUT_S} s", fix="simplify the shader, or pass a .spv file", tool=GLSLANG
+        ) from error
+    except OSError as error:
+        raise FileUnusable(
+            f"cannot compile {name}: no temporary directory can be written to ({error.strerror})",
+            fix="set TMPDIR to a directory that can be written to and has room, or pass a source without #include",
+        ) from error
+
+
+def _memory_file() -> BinaryIO | None:
+    """Return a file in memory that a child can open by its name in /proc; None where there is none, or no /proc."""
+    try:
+        return os.fdopen(os.memfd_create("vyre-glsl"), "rb") if Path(_WITHOUT_FILES).is_dir() else None
+    except OSError:  # a kernel or a sandbox that has none
+        return None
+
+
+def _run_in_memory(tool: Tool, text: bytes, output: BinaryIO, arguments: list[str]) -> tuple[Ended, bytes]:
+    """Run it on a source without files, with nothing written to a disk: the root of a container may be read-only."""
+    with output:
+        number = output.fileno()
+        arguments = [*arguments, "-o", f"/proc/self/fd/{number}"]
+        done = tool.run(arguments, text, _TIMEOUT_S, cwd=_WITHOUT_FILES, pass_fds=(number,))
+        return done, output.read()
+
+
+def _run_in_directory(tool: Tool, text: bytes, included: Mapping[str, bytes], arguments: list[str]) -> tuple[Ended, bytes]:
+    """Run it in a directory with copies of what the source includes."""
     with tempfile.TemporaryDirectory(prefix="vyre-glsl-") as directory:
         output, sources = Path(directory, "shader.spv"), Path(directory, "sources")
         sources.mkdir()
         for path, data in included.items():
             (sources / path).parent.mkdir(parents=True, exist_ok=True)
             (sources / path).write_bytes(data)
-        arguments = ["--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags, "-o", str(output)]
-        try:
-            done = tool.run(arguments, text, _TIMEOUT_S, cwd=sources)
-        except ChildTimeout as error:
-            raise ToolUnavailable(
-                f"{GLSLANG} did not finish {name} in {_TIMEOUT_S} s",
-                fix="simplify the shader, or pass a .spv file",
-                tool=GLSLANG,
-            ) from error
-        if done.returncode != 0 or not output.exists():
-            raise _refused(text, name, _complaint((done.stdout + done.stderr).decode("utf-8", "replace"), name))
-        return output.read_bytes()
+        done = tool.run([*arguments, "-o", str(output)], text, _TIMEOUT_S, cwd=sources)
+        return done, output.read_bytes() if output.exists() else b""
 
 
-def _refused(text: bytes, name: str, complaint: str) -> ShaderSyntaxError:
+def _signal_of(status: int) -> int | None:
+    """Return the signal that ended a program, by its own status or that of a script which passes it on; None for an exit."""
+    for number in (-status, status - 128, 256 - status):  # of Popen, of a shell, of Python's sys.exit
+        if 0 < number <= _MOST_SIGNALS:
+            return number
+    return None
+
+
+def _refused(text: bytes, name: str, included: Mapping[str, bytes], done: Ended) -> ShaderSyntaxError:
     """Return why a source does not compile; the compiler's own lines do not say what a wrong or missing version is."""
+    output = (done.stdout + done.stderr).decode("utf-8", "replace")
+    killer = _signal_of(done.returncode)
+    if killer is not None and "ERROR: " not in output:
+        return ShaderSyntaxError(
+            f"{name} does not compile: {GLSLANG} was killed by signal {killer}{_named_signal(killer)}",
+            fix="split its longest and deepest expressions, or compile it elsewhere and pass a .spv file",
+            source=name,
+        )
+    return _refused_by_compiler(text, name, included, _complaint(output, name))
+
+
+def _named_signal(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:  # of real time
+        return ""
+
+
+def _refused_by_compiler(text: bytes, name: str, included: Mapping[str, bytes], complaint: str) -> ShaderSyntaxError:
     version, is_too_old = _VERSION.search(text), "compute shaders require" in complaint
     if text.startswith(codecs.BOM_UTF8):
         return ShaderSyntaxError(
@@ -149,6 +265,14 @@ def _refused(text: bytes, name: str, complaint: str) -> ShaderSyntaxError:
         fix = "move #version above all else but comments"
     elif "'#include' : Could not" in complaint:
         fix = "put what it includes in the shader's own directory, and pass the shader as a Path"
+        header = _HEADER_NAME.search(complaint)
+        angled = b"" if header is None else b"<%b>" % os.fsencode(header[1])
+        if angled and any(angled in one for one in (text, *included.values())):
+            fix = f'write #include "{header[1]}" with quotes, for no directory is searched for a name in <>'
+    elif "unexpected token" in complaint:
+        marked = [path for path, data in included.items() if data.startswith(codecs.BOM_UTF8)]
+        if marked:
+            fix = f"save {marked[0]}, which it includes, as UTF-8 without a byte order mark"
     return ShaderSyntaxError(f"{name} does not compile: {complaint}", fix=fix, source=name)
 
 

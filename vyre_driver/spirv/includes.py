@@ -1,7 +1,8 @@
 """Gather the files that a GLSL source includes before it is compiled: only those in the shader's own directory.
 
 A compiler opens whatever ``#include`` names: files of the working directory and above it, or a FIFO that never ends. Here the
-names are judged first, and regular files are read within a limit. The compiler gets copies of them in a directory of its own.
+names are judged first, a link that leads out of the directory is refused as ``..`` is, and regular files are read within a
+limit. The compiler gets copies of them in a directory of its own.
 
 What looks like a directive is judged as one, also in a comment or after ``#if 0``: a name that nothing reads does no harm.
 """
@@ -83,20 +84,25 @@ class _Gathered:
                 raise self._refused("it has a comment between #include and the name", "move the comment")
             return ""
         if not _NAME.fullmatch(name) or b".." in name.split(b"/"):
-            shown = ascii(name.decode("utf-8", "replace")[:80])
-            raise self._refused(
-                f"it includes {shown}, which leads out of its directory", "include files in the shader's directory"
-            )
+            raise self._leads_out(name)
         return os.fsdecode(name)
+
+    def _leads_out(self, name: bytes) -> ShaderSyntaxError:
+        shown = ascii(name.decode("utf-8", "replace")[:80])
+        return self._refused(
+            f"it includes {shown}, which leads out of its directory", "include files in the shader's directory"
+        )
 
     def _file(self, path: str, depth: int) -> int:
         """Read a file unless that is done; returns the bytes that it expands to, 0 where there is none."""
         if path in self._expanded:
             return self._expanded[path]
         data = None if self._directory is None else _regular_file(self._directory / path)
-        if data is None:
+        if data is None or self._directory is None:
             self._expanded[path] = 0
             return 0
+        if not _is_below(self._directory, path):
+            raise self._leads_out(os.fsencode(path))
         if len(self.files) >= _MAX_FILES:
             raise self._refused(f"it includes more than {_MAX_FILES} files", "include fewer")
         self.files[path] = data
@@ -106,6 +112,12 @@ class _Gathered:
 
     def _refused(self, problem: str, fix: str) -> ShaderSyntaxError:
         return ShaderSyntaxError(f"{self._name} does not compile: {problem}", fix=fix, source=self._name)
+
+
+def _is_below(directory: Path, path: str) -> bool:
+    """Return whether a path below a directory is below it still where its links are followed."""
+    top = os.path.realpath(directory)
+    return os.path.commonpath([top, os.path.realpath(directory / path)]) == top
 
 
 def _regular_file(path: Path) -> bytes | None:

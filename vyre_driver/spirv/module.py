@@ -181,7 +181,7 @@ class SpirvModule:
         Parameters
         ----------
         defines
-            Preprocessor definitions, name to value.
+            Preprocessor definitions, name to value: text as it is, numbers as GLSL writes them, True and False as 1 and 0.
         name
             The module's name in messages, tuning records, events and profiles; without one the path, or ``<source>``.
         entry
@@ -195,10 +195,10 @@ class SpirvModule:
             If the source does not compile, in which case the message holds the compiler's lines, or has no ``#version`` of
             compute shaders.
         FileUnusable
-            If a file cannot be read or is larger than 16 MiB.
+            If a file cannot be read or is larger than 16 MiB, or includes others and there is no temporary directory.
         InvalidInput
-            If ``source`` is neither a path nor text, a name in ``defines`` is not an identifier, or ``name``
-            is no text.
+            If ``source`` is neither a path nor text, a name in ``defines`` is not an identifier, a value is infinite, NaN or an
+            integer of more than 32 bits, or ``name`` is no text.
         InvalidModule
             If the bytes are not a whole SPIR-V module.
         """

@@ -338,6 +338,8 @@ def test_a_name_is_shown_without_what_a_terminal_would_obey() -> None:
         (64, "GroupNonUniformBallot", "none"),
         (5297, "GroupNonUniformPartitionedNV", "GroupNonUniformPartitionedNV"),
         (6026, "GroupNonUniformRotateKHR", "GroupNonUniformRotateKHR"),
+        (5302, None, "RuntimeDescriptorArray"),
+        (5612, None, "AtomicFloat32MinMaxEXT"),
         (5249, None, "capability 5249"),  # SampleMaskOverrideCoverageNV, of fragment shaders
     ],
 )

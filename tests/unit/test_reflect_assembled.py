@@ -183,6 +183,14 @@ def test_two_buffers_of_one_name_are_refused() -> None:
     ) == unsupported("two of its buffers have one name (data, data)", "give each a name")
 
 
+def test_a_shader_that_writes_through_device_addresses_alone_is_refused_for_that() -> None:
+    problem = "it has no storage buffer to write to but through device addresses, and kompute binds buffers only"
+    capabilities = [*op(17, 1), *op(17, 5347)]
+    assert refusal(lambda: reflect(capability=capabilities, decorations=op(71, 9, 24))) == unsupported(
+        problem, "write to a storage buffer with a binding"
+    )
+
+
 def test_a_storage_buffer_that_is_no_structure_is_refused() -> None:
     problem = "'binding_0' is an array of descriptors, and kompute binds single buffers"
     fix = "declare a buffer for each, or put their contents into one"

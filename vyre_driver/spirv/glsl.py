@@ -266,8 +266,7 @@ def _refused_by_compiler(text: bytes, name: str, included: Mapping[str, bytes], 
     elif "'#include' : Could not" in complaint:
         fix = "put what it includes in the shader's own directory, and pass the shader as a Path"
         header = _HEADER_NAME.search(complaint)
-        angled = b"" if header is None else b"<%b>" % os.fsencode(header[1])
-        if angled and any(angled in one for one in (text, *included.values())):
+        if header is not None and any(os.fsencode(f"<{header[1]}>") in one for one in (text, *included.values())):
             fix = f'write #include "{header[1]}" with quotes, for no directory is searched for a name in <>'
     elif "unexpected token" in complaint:
         marked = [path for path, data in included.items() if data.startswith(codecs.BOM_UTF8)]

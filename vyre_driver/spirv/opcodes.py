@@ -298,7 +298,55 @@ SUBGROUP_USES = frozenset(
     }
 )
 
-_CAPABILITY_NAMES = {one.value: one.name for one in Capability}
+# Capabilities that nothing here asks about: their names are for messages.
+_OTHER_CAPABILITIES = {
+    2: "Geometry",
+    3: "Tessellation",
+    7: "Vector16",
+    8: "Float16Buffer",
+    21: "AtomicStorage",
+    34: "ImageCubeArray",
+    40: "InputAttachment",
+    41: "SparseResidency",
+    42: "MinLod",
+    45: "SampledCubeArray",
+    48: "ImageMSArray",
+    51: "DerivativeControl",
+    4428: "WorkgroupMemoryExplicitLayoutKHR",
+    4429: "WorkgroupMemoryExplicitLayout8BitAccessKHR",
+    4430: "WorkgroupMemoryExplicitLayout16BitAccessKHR",
+    4472: "RayQueryKHR",
+    4473: "UntypedPointersKHR",
+    5016: "Int64ImageEXT",
+    5087: "QuadControlKHR",
+    5288: "ComputeDerivativeGroupQuadsKHR",
+    5302: "RuntimeDescriptorArray",
+    5303: "InputAttachmentArrayDynamicIndexing",
+    5304: "UniformTexelBufferArrayDynamicIndexing",
+    5305: "StorageTexelBufferArrayDynamicIndexing",
+    5306: "UniformBufferArrayNonUniformIndexing",
+    5307: "SampledImageArrayNonUniformIndexing",
+    5308: "StorageBufferArrayNonUniformIndexing",
+    5309: "StorageImageArrayNonUniformIndexing",
+    5310: "InputAttachmentArrayNonUniformIndexing",
+    5311: "UniformTexelBufferArrayNonUniformIndexing",
+    5312: "StorageTexelBufferArrayNonUniformIndexing",
+    5350: "ComputeDerivativeGroupLinearKHR",
+    5379: "DemoteToHelperInvocation",
+    5394: "CooperativeVectorNV",
+    5404: "AtomicFloat16VectorNV",
+    5414: "RawAccessChainsNV",
+    5426: "Shader64BitIndexingEXT",
+    5612: "AtomicFloat32MinMaxEXT",
+    5613: "AtomicFloat64MinMaxEXT",
+    5616: "AtomicFloat16MinMaxEXT",
+    5629: "ExpectAssumeKHR",
+    6024: "ReplicatedCompositesEXT",
+    6025: "BitInstructions",
+    6029: "FloatControls2",
+    6095: "AtomicFloat16AddEXT",
+}
+_CAPABILITY_NAMES = _OTHER_CAPABILITIES | {one.value: one.name for one in Capability}
 
 
 def capability_name(number: int) -> str:

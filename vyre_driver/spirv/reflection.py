@@ -15,6 +15,7 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.interface import LocalSize, ResourceKind, SpecConstant
 from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct, shape_of_views
+from vyre_driver.spirv.opcodes import Capability
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.entry import EntryUses, Slot
@@ -146,6 +147,11 @@ class _ReflectionBuilder:
                     "give each a binding of its own",
                 )
         if not any(slot.writable for slot in slots):
+            if Capability.PhysicalStorageBufferAddresses in self._in.capabilities:
+                raise self._unsupported(
+                    "it has no storage buffer to write to but through device addresses, and kompute binds buffers only",
+                    "write to a storage buffer with a binding",
+                )
             raise self._unsupported("it has no storage buffer to write to, so it cannot have a result", "add an output buffer")
         names = [slot.name for slot in slots]
         if len(set(names)) != len(names):

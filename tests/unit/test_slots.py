@@ -197,6 +197,8 @@ def test_buffers_without_a_name_have_one_of_their_own(
     module = unnamed(*places, names=names)
     assert [buffer.name for buffer in module.reflection.buffers] == expected
     assert re.findall(r"(\w+):", module.signature) == expected
+    shown = re.findall(r"  set \d+ binding \d+ (\w+):", str(module))
+    assert shown == expected[:1] * (len(places) - len(expected)) + expected
     assert [one.name for one in module.runnable.bindings] == expected[:1] * (len(places) - len(expected)) + expected
 
 

@@ -17,6 +17,7 @@ from vyre_driver.spirv.signature import (
     default_of,
     first_at_bindings,
     matrix_products,
+    named_as_called,
     required_features,
     required_limits,
     signature,
@@ -70,7 +71,7 @@ def _refusal(module: SpirvModule) -> str | None:
 
 
 def _as_data(module: SpirvModule) -> dict[str, Any]:
-    found, refusal = module.interface, _refusal(module)
+    found, refusal = named_as_called(module.code, module.interface), _refusal(module)
     firsts = first_at_bindings(found)
     return {
         "name": module.name,

@@ -7,6 +7,7 @@ and access, specialization constants with their defaults, push constants. Severa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,7 +138,16 @@ def required_limits(interface: ModuleInterface) -> dict[str, int | list[int]]:
 
 def summary(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> str:
     """Return a module as some lines for a reader."""
-    return "\n".join(_lines(name, code, interface, entry))
+    return "\n".join(_lines(name, code, named_as_called(code, interface), entry))
+
+
+def named_as_called(code: bytes, interface: ModuleInterface) -> ModuleInterface:
+    """Return an interface whose buffers without a name have those that a call of its only entry point knows them by."""
+    if len(interface.entry_points) > 1 or all(one.is_named for one in interface.resources):
+        return interface
+    slots = EntryUses(code, interface, interface.entry_points[0]).slots
+    called = {one.id: one for slot in slots for one in slot.variables}
+    return replace(interface, resources=tuple(called[one.id] for one in interface.resources))
 
 
 def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> Iterator[str]:

@@ -117,6 +117,11 @@ MALFORMED = {
         "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 0), *op(72, 31, 0, 4), *op(72, 31, 0, 7, 4)],
         "declarations": [*op(23, 33, 5, 3), *op(24, 34, 33, 2), *PUSHED],
     },
+    "push constant 'member_0' has columns of 8 bytes each, 4 bytes apart": {  # the same in HLSL
+        "local size": [*op(16, 3, 17, 64, 1, 1), *op(3, 5, 600)],
+        "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 0), *op(72, 31, 0, 4), *op(72, 31, 0, 7, 4)],
+        "declarations": [*op(23, 33, 5, 3), *op(24, 34, 33, 2), *PUSHED],
+    },
 }
 
 

@@ -64,6 +64,10 @@ __all__ = [
     "kernels",
 ]
 
+_WITHOUT_NUMPY = frozenset(
+    ("DispatchConfig", "Profile", "ProgramConfig", "Trace", "TuningSpace", "VyreError", "devices", "errors", "get_include")
+)
+
 
 def __getattr__(name: str) -> object:
     """Import a name's module, and keep what it is: it is asked for once."""
@@ -74,6 +78,10 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with _loading.missing_is_named():
+        if name not in _WITHOUT_NUMPY:
+            from vyre_driver.process.imports import import_numpy
+
+            import_numpy()
         home = _home(name)
     _loading.check_numpy()
     found = globals()[name] = home if name in {"errors", "kernels"} else getattr(home, name)

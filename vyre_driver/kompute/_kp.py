@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from vyre_driver.errors import BackendUnavailable
+from vyre_driver.errors import BackendUnavailable, UnsupportedFeature
+from vyre_driver.process._lock import call_uninterrupted, is_main_interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,18 @@ class KomputeApi:
 
 @functools.cache
 def load_kompute() -> KomputeApi:
-    """Import kp and return what is used of it; raises BackendUnavailable if it is missing, does not load, or lacks a name."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        kp = _import_kp()
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
+    """Import kp and return what is used of it.
+
+    Raises
+    ------
+    UnsupportedFeature
+        In a subinterpreter.
+    BackendUnavailable
+        If kp is missing, does not load, or lacks a name.
+    """
+    _check_main_interpreter()
+    # Its types are registered once a process: an import that an interrupt broke off could never be made up for.
+    kp = call_uninterrupted(_import_quietly)
     for flavour, device_name, local_name in (
         ("kp-0.9.0", "OpTensorSyncDevice", "OpTensorSyncLocal"),
         ("kp-main", "OpSyncDevice", "OpSyncLocal"),
@@ -47,6 +52,26 @@ def load_kompute() -> KomputeApi:
     raise BackendUnavailable(
         "the installed kp has neither OpTensorSyncDevice nor OpSyncDevice", fix="install kp 0.9.0", module=kp.__file__
     )
+
+
+def _check_main_interpreter() -> None:
+    """Check that this is the main interpreter: in another one the import of kp would wait for ever (pybind11's GIL states)."""
+    if not is_main_interpreter():
+        raise UnsupportedFeature(
+            "kompute works in Python's main interpreter alone, and this is a subinterpreter",
+            fix="open the driver in the main interpreter; under mod_wsgi, set WSGIApplicationGroup %{GLOBAL}",
+        )
+
+
+def _import_quietly() -> Any:  # noqa: ANN401 -- kp has no types
+    """Import it, and undo what it does to logging."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        return _import_kp()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def _import_kp() -> Any:  # noqa: ANN401 -- kp has no types

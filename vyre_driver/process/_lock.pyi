@@ -1,7 +1,12 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import final
+from typing import TypeVar, final
+
+_Made = TypeVar("_Made")
+
+def is_main_interpreter() -> bool: ...
+def call_uninterrupted(call: Callable[[], _Made]) -> _Made: ...
 
 @final
 class CallLock:

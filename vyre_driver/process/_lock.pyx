@@ -4,6 +4,7 @@
 Compiled, so that no signal handler and no collection of garbage runs between taking one and knowing that it is taken.
 """
 
+import _thread
 import os
 import threading
 
@@ -43,6 +44,64 @@ cdef double now_s() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return <double> now.tv_sec + 1e-9 * <double> now.tv_nsec
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyInterpreterState:
+        pass
+    PyInterpreterState* PyInterpreterState_Get()
+    PyInterpreterState* PyInterpreterState_Main()
+
+
+def is_main_interpreter():
+    """Return whether this runs in Python's main interpreter, not in a subinterpreter."""
+    return PyInterpreterState_Get() == PyInterpreterState_Main()
+
+
+@cython.final
+cdef class Elsewhere:
+    """A call that another thread makes; ``result`` and ``error`` are for the one that waits for it."""
+
+    cdef PyThread_type_lock _runs  # held until the call has ended
+    cdef object _call, result, error
+
+    def __cinit__(self, call):
+        self._call = call
+        self._runs = PyThread_allocate_lock()
+        if self._runs == NULL:
+            raise MemoryError("no memory for a lock")
+        PyThread_acquire_lock_timed(self._runs, 0, 0)
+
+    def __dealloc__(self):
+        if self._runs != NULL:
+            PyThread_free_lock(self._runs)
+
+    def __call__(self):
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.error = error
+        finally:
+            PyThread_release_lock(self._runs)
+
+
+def call_uninterrupted(call):
+    """Return ``call()``, made on another thread: Python runs signal handlers on the main thread alone, which waits here.
+
+    What a handler raises comes after it. Where no thread can be had, it is called on this one.
+    """
+    cdef Elsewhere made = Elsewhere(call)
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    try:
+        _thread.start_new_thread(made, ())
+    except RuntimeError:
+        return call()
+    with nogil:
+        PyThread_acquire_lock_timed(made._runs, -1, 0)
+    if made.error is not None:
+        raise made.error
+    return made.result
 
 
 @cython.final

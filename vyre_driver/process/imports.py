@@ -1,0 +1,20 @@
+"""Imports that an interrupt must not break off: some modules in C can be initialised only once a process.
+
+The next import of a module that was left half imported raises "cannot load module more than once per process" or crashes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from vyre_driver.process._lock import call_uninterrupted
+
+
+def import_numpy() -> None:
+    """Import numpy if nobody has begun to; raises what that raises."""
+    if "numpy" not in sys.modules:
+        call_uninterrupted(_import_numpy)
+
+
+def _import_numpy() -> None:
+    import numpy  # noqa: F401, ICN001 -- for those that come later

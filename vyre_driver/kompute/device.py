@@ -16,6 +16,7 @@ from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
+from vyre_driver.kompute.unfinished import drop_ended
 from vyre_driver.process.call_lock import refused
 from vyre_driver.telemetry._timeline import Timeline
 from vyre_driver.vulkan.devices import DeviceType
@@ -260,6 +261,7 @@ class KomputeDevice:
     def reserve(self, byte_len: int) -> _layer.Reservation:
         """Count bytes about to be allocated, as long as what comes back lives; raises as ``check_available``."""
         self.movers.close_ended()
+        drop_ended()
         held = self._memory.reserve(byte_len, self._heap_bytes // self._copies)
         if held is None:
             raise self._no_room(byte_len)
@@ -334,6 +336,7 @@ class KomputeDevice:
             # kompute would free command buffers that are still read. A handler may have closed the device just before.
             if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
                 self._is_lost_at_end = True
+            drop_ended()
             looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
             for export in looked_at:
                 export.kept = manager  # its destructor is ``destroy``, once nobody looks any more
@@ -374,6 +377,7 @@ def _note_open(device: KomputeDevice) -> None:
 
 
 def _abandon_all() -> None:
+    _layer.abandon_unfinished()
     for one in list(_OPEN.values()):
         device = one()
         if device is not None:

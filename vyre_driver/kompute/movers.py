@@ -113,9 +113,11 @@ class Movers:
         self.close_ended()
 
     def close(self) -> None:
-        """End all of them, before the device is closed: nobody uses one."""
+        """End all of them, before the device is closed: nobody uses one. Ctrl-C is heard meanwhile."""
         for mover in [one() for one in list(self._all)]:
             if mover is not None:
+                mover.cancel()
+                mover.settle()
                 mover.close()
         self._idle.clear()
         self._abandoned.clear()

@@ -130,6 +130,7 @@ cdef extern from "layer.h" nogil:
     VkResult vyre_finish(vyre_device* device, VkFence* fence, uint64_t slice_ns)
     VkResult vyre_submit_marker(vyre_device* device, VkFence* out)
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
+    c_bool vyre_give_fence_back_within(vyre_device* device, VkFence fence, uint64_t most_ns)
     void vyre_abandon_fence(vyre_device* device, VkFence fence)
     void vyre_collect_abandoned(vyre_device* device)
     void* vyre_map_storage(vyre_device* device)
@@ -365,8 +366,12 @@ cdef class LayerDevice:
         return None if result >= VK_SUCCESS and result != VK_TIMEOUT else Failure("wait", result, 0)
 
     def wait_idle(self) -> int:
-        """Wait without the GIL until nothing submitted runs any more; returns a VkResult. Nobody may submit meanwhile."""
+        """Wait without the GIL until nothing submitted runs any more; returns a VkResult. Nobody may submit meanwhile.
+
+        Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
+        """
         cdef VkResult result
+        self.wait_for_submitted()  # in slices; what failed, vkDeviceWaitIdle says once more
         with nogil:
             result = vyre_wait_idle(self.device)
         return result
@@ -378,6 +383,7 @@ cdef class LayerDevice:
 
 
 include "memory_count.pxi"
+include "unfinished.pxi"
 include "work.pxi"
 include "clocks.pxi"
 include "intervals.pxi"

@@ -119,6 +119,35 @@ cdef const char* fault_of(LayerDevice device, const vyre_move* move) noexcept:
 
 
 @cython.no_gc_clear
+cdef class LeftMover(Submitted):
+    """A mover that nobody holds any more, and what the device has been given by it."""
+
+    cdef vyre_mover* mover
+    cdef object kept
+
+    cdef void end(self) noexcept:
+        if self.has_ended_within(patience_ns(self.owner)):
+            return
+        try:
+            unfinished.append(self)
+        except MemoryError:
+            self.has_ended_within(NO_END)
+
+    cdef bint has_ended_within(self, uint64_t most_ns) noexcept:
+        cdef VkResult result
+        if self.mover == NULL:
+            return True
+        with nogil:
+            result = vyre_mover_settle(self.mover, most_ns)
+            if result != VK_TIMEOUT:
+                vyre_mover_free(self.mover)
+        if result == VK_TIMEOUT:
+            return False
+        self.mover = NULL
+        return True
+
+
+@cython.no_gc_clear
 cdef class Mover:
     """Moves arrays to and from buffers in steps, beside dispatches; one thread at a time calls it, and any may close it.
 
@@ -149,9 +178,19 @@ cdef class Mover:
             raise MemoryError
 
     def __dealloc__(self):
-        if self.is_live():
+        cdef LeftMover left = None
+        if not self.is_live():
+            return
+        with nogil:
+            vyre_mover_cancel(self.mover)
+        try:
+            left = LeftMover.__new__(LeftMover)
+        except MemoryError:
             with nogil:
                 vyre_mover_free(self.mover)
+            return
+        left.owner, left.mover, left.kept = self.owner, self.mover, (self.pages, self.manager, self.kept)
+        left.end()
 
     cdef bint is_live(self) noexcept:
         return self.mover != NULL and self.forks == vyre_forks()

@@ -206,10 +206,18 @@ static void give_back(vyre_device *device, VkFence fence) {
   if (find_fence(device, fence, &bits)) end_and_give_back(device, fence, bits);
 }
 
-void vyre_give_fence_back(vyre_device *device, VkFence fence) {
-  if (!vyre_enter(device)) return;
-  give_back(device, fence);
+bool vyre_give_fence_back_within(vyre_device *device, VkFence fence, uint64_t most_ns) {
+  uintptr_t bits = 0;
+  if (!vyre_enter(device)) return true;
+  bool is_running = find_fence(device, fence, &bits) && bits & VYRE_FENCE_SUBMITTED &&
+                    device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, most_ns) == VK_TIMEOUT;
+  if (!is_running) give_back(device, fence);
   vyre_leave(device);
+  return !is_running;
+}
+
+void vyre_give_fence_back(vyre_device *device, VkFence fence) {
+  (void)vyre_give_fence_back_within(device, fence, UINT64_MAX);
 }
 
 void vyre_abandon_fence(vyre_device *device, VkFence fence) {

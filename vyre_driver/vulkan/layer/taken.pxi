@@ -8,6 +8,8 @@ cdef extern from "taken.h" nogil:
         pass
     ctypedef struct vyre_taken:
         vyre_bound_kernel handle
+        unsigned int forks
+        VkFence fence
     c_bool vyre_taken_init(
         vyre_taken* taken, vyre_device* device, vyre_use* use, VkCommandBuffer commands, volatile uint32_t* cut_word)
     void vyre_taken_end(vyre_taken* taken)
@@ -37,6 +39,12 @@ cdef class Taken:
             raise MemoryError
 
     def __dealloc__(self):
+        cdef Recorded running
+        if self.is_made and self.taken.fence != NULL and self.taken.forks == vyre_forks():
+            # Its end as any other submission's, which uses the dispatch.
+            running = Recorded.__new__(Recorded)
+            running.owner, running.fence, running.keep = self.layer, self.taken.fence, (self.dispatch, self.keep)
+            self.taken.fence = NULL
         if self.is_made:
             with nogil:
                 vyre_taken_end(&self.taken)

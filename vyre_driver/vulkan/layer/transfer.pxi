@@ -117,12 +117,19 @@ cdef class Regions:
 cdef class Recorded(Submitted):
     """A command buffer of the layer's own. ``keep`` holds what it uses, and the Manager; the caller locks.
 
-    A submission that is not waited for to its end stays known, and the object waits for it before it goes, whatever the garbage
-    collector comes upon first.
+    A submission that is not waited for to its end stays known, and the object waits for it before it goes, or leaves it in
+    ``unfinished``, whatever the garbage collector comes upon first.
     """
 
     cdef object keep
     cdef VkCommandBuffer commands
+
+    cdef Submitted successor(self):
+        return Recorded.__new__(Recorded)
+
+    cdef void give_to(self, Submitted successor) noexcept:
+        (<Recorded> successor).keep, (<Recorded> successor).commands = self.keep, self.commands
+        self.commands = NULL
 
     def __dealloc__(self):
         self.end()

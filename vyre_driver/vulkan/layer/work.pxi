@@ -1,11 +1,5 @@
 """Submitted work and the uses of a device; included by _layer.pyx."""
 
-cdef extern from "fork_guard.h" nogil:
-    unsigned int vyre_forks()
-
-cdef uint64_t NO_END = 0xFFFFFFFFFFFFFFFF  # of a time-out
-
-
 @cython.no_gc_clear
 cdef class Submitted:
     """What is handed to the device's queue; one submission of it runs at a time, and is known until it was waited for.
@@ -46,10 +40,39 @@ cdef class Submitted:
         return <VkResult> VYRE_LOOP_CUT
 
     cdef void end(self) noexcept:
+        """Wait for the submission's end; where that takes long, hand it and what it uses to ``unfinished`` instead."""
+        if self.fence != NULL and not self.has_ended_within(patience_ns(self.owner)) and not self.hand_over():
+            self.has_ended_within(NO_END)
+        self.fence = NULL
+
+    cdef bint has_ended_within(self, uint64_t most_ns) noexcept:
+        cdef bint has_ended = True
         if self.fence != NULL:
             with nogil:
-                vyre_give_fence_back(self.owner.device, self.fence)
-            self.fence = NULL
+                has_ended = vyre_give_fence_back_within(self.owner.device, self.fence, most_ns)
+            if has_ended:
+                self.fence = NULL
+        return has_ended
+
+    cdef bint hand_over(self) noexcept:
+        """Move the submission to an object in ``unfinished``; returns False where there is no memory for that."""
+        cdef Submitted successor
+        try:
+            successor = self.successor()
+            unfinished.append(successor)
+        except MemoryError:
+            return False
+        successor.owner, successor.fence = self.owner, self.fence
+        successor.watched, successor.cut_word = self.watched, self.cut_word
+        self.give_to(successor)
+        return True
+
+    cdef Submitted successor(self):
+        """Return an empty object of the kind that can hold what this submission uses."""
+        raise NotImplementedError
+
+    cdef void give_to(self, Submitted successor) noexcept:
+        """Give what the submission uses to its successor."""
 
     @property
     def is_pending(self) -> bool:
@@ -86,9 +109,9 @@ cdef class Submitted:
 cdef class Work(Submitted):
     """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
 
-    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes;
-    until then it holds the Sequence and what it is to ``keep``, the Manager first of all, whichever of them the garbage
-    collector comes upon first.
+    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes,
+    or leaves it in ``unfinished``; until it has ended, the Sequence and what it is to ``keep``, the Manager first of all, are
+    held, whichever of them the garbage collector comes upon first.
     """
 
     cdef object evaluate
@@ -101,6 +124,12 @@ cdef class Work(Submitted):
 
     def __dealloc__(self):
         self.end()
+
+    cdef Submitted successor(self):
+        return Work.__new__(Work)
+
+    cdef void give_to(self, Submitted successor) noexcept:
+        (<Work> successor).evaluate, (<Work> successor).keep = self.evaluate, self.keep
 
     def submit(self) -> Failure | None:
         """Call kompute's ``eval``, whose wait returns at once; returns what failed."""

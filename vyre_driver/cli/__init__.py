@@ -6,6 +6,7 @@ what to do; with ``--json`` the line is a JSON object), 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -19,6 +20,8 @@ from vyre_driver.errors import FileUnusable, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_OF_A_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN, errno.EINVAL})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,11 +46,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return 1
     except OSError as error:
-        # Files a verb reads and writes raise FileUnusable; what is left is standard output.
-        _silence_stdout()
-        reason = FileUnusable(f"cannot write standard output ({error.strerror})", fix="free some space")
-        _complain(reason, as_json=as_json)
+        _complain(_explained_os_error(error), as_json=as_json)
     return 2
+
+
+def _explained_os_error(error: OSError) -> FileUnusable:
+    """Return in a sentence an error that no verb foresaw.
+
+    Files that a verb writes raise FileUnusable: what fails in a write, which names no file, is standard output.
+    """
+    if error.filename is None and error.errno in _OF_A_WRITE:
+        _silence_stdout()
+        return FileUnusable(f"cannot write standard output ({error.strerror})", fix="free some space")
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as tempfile says it
+        fix = "make /tmp a directory that this user may write to, or set TMPDIR to one"
+        return FileUnusable(f"there is no directory for temporary files ({error.strerror})", fix=fix)
+    place = "" if error.filename is None else f" ({error.filename})"
+    return FileUnusable(f"the system refused a step: {error.strerror}{place}", fix="correct what it names")
 
 
 def _run(given: Sequence[str], *, as_json: bool) -> int:

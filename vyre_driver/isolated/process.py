@@ -37,6 +37,10 @@ _MAKING_S = 60.0  # what a call's time-out is longer by here than in the child: 
 _OVERTAKING_S = 0.5  # how long what was broken off is waited for, once
 _MOST_S = 2e6  # poll(2) takes no more milliseconds than an int holds
 _DYING_S = 5.0
+_DIED_WORKING = (
+    "call again, which starts another process; if the same call ends that too, its shader or the Vulkan driver is to blame"
+)
+_DIED_OPENING = "run vyre-driver doctor, which opens each device in a process of its own and says what ends it"
 _numbers = itertools.count(1)
 
 
@@ -288,9 +292,9 @@ class Child:
             send(self._control, number, pickle.dumps(job, 5))
             went_well, value = pickle.loads(receive(self._control, number)[1])  # noqa: S301 -- of our own child
         except TimeoutError:
-            raise self._end(f"it did not start in {_START_S:g} s") from None
+            raise self._end(f"it did not start in {_START_S:g} s", _DIED_OPENING) from None
         except (EOFError, OSError):
-            raise self._end("it died while it opened its device") from None
+            raise self._end("it died while it opened its device", _DIED_OPENING) from None
         except BaseException:
             self.worker.end()
             raise
@@ -310,7 +314,7 @@ class Child:
             timeout_s=timeout,
         )
 
-    def _end(self, why: str) -> DriverCrashed:
+    def _end(self, why: str, fix: str = _DIED_WORKING) -> DriverCrashed:
         """Kill the process unless it has died, and return how it ended; what came first counts."""
         with self._ending:
             if self.died is None:
@@ -323,8 +327,7 @@ class Child:
                 how = f" ({told})" if told.status is not None else ""
                 self.died = DriverCrashed(
                     f"the process {self.worker.pid} of an isolated driver has ended{how}: {why}",
-                    fix="call again, which starts another process; if the same call ends that too, its shader or the Vulkan "
-                    "driver is to blame",
+                    fix=fix,
                     pid=self.worker.pid,
                     how=told.how,
                     signal=told.signal,

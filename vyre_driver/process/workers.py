@@ -6,19 +6,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from vyre_driver import settings
+from vyre_driver.errors import InstallationUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +36,9 @@ Ended = subprocess.CompletedProcess[bytes]
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 300
+_ABOUT = "import sys; print(sys.implementation.cache_tag + sys.abiflags)"
+_ABOUT_S = 20.0
+_ASKED = "_VYRE_DRIVER_ASKS"  # set in the environment of what may be a Python, or a program that would start itself again
 _LEAVING_S = 10.0  # for a process that has closed its output, or given its last answer
 
 
@@ -94,8 +102,9 @@ class Worker(_Session):
         self._lines: deque[bytes] = deque()
         self._rest = b""
         self._is_at_end = False
-        errors = None if shares_stderr else tempfile.TemporaryFile()  # noqa: SIM115 -- end closes it
-        super().__init__(python_command(module, *arguments), stdin=_PIPE, stdout=_PIPE, stderr=errors, **how)
+        command = python_command(module, *arguments)
+        errors = None if shares_stderr else open_in_memory()
+        super().__init__(command, stdin=_PIPE, stdout=_PIPE, stderr=errors, **how)
         self.stderr = errors
 
     def ask(self, message: object, within: float) -> Any:  # noqa: ANN401 -- what JSON holds
@@ -159,6 +168,11 @@ class Worker(_Session):
         return os.pread(file, _STDERR_BYTES, max(0, os.fstat(file).st_size - _STDERR_BYTES))
 
 
+def open_in_memory() -> IO[bytes]:
+    """Return a file that lies in memory: there need not be a directory for temporary files."""
+    return open(os.memfd_create("vyre_driver"), "w+b")  # noqa: PTH123 -- a descriptor, which end closes
+
+
 def answer_of(module: str, *arguments: str, within: float | None = None, **how: Any) -> tuple[Any, bytes]:  # noqa: ANN401
     """Return the one answer of a ``Worker``, and what it printed to standard error; raises as ``Worker.answer``."""
     with Worker(module, *arguments, **how) as worker:
@@ -179,17 +193,70 @@ def python_command(module: str, *arguments: str) -> list[str]:
     """Return the command of a Python process that runs a module of this package, as ``python -m`` would.
 
     Its ``sys.path`` is that of this process without relative places, which depend on the working directory; the package
-    itself is found where this process found it.
+    itself is found where this process found it. Raises InstallationUnusable as ``python_executable``.
     """
     path = [one for one in sys.path if isinstance(one, str) and Path(one).is_absolute()]
     if str(_PACKAGES) not in path:
         path.append(str(_PACKAGES))
-    return [sys.executable, *_interpreter_options(), "-c", _START.format(ascii(path)), module, *arguments]
+    return [python_executable(), *_interpreter_options(), "-c", _START.format(ascii(path)), module, *arguments]
 
 
 def command_to_try(module: str, *arguments: str) -> str:
     """Return a line for a shell that does the same, in a directory that nobody else may write to."""
-    return f"(cd / && {shlex.join([sys.executable, '-m', module, *arguments])})"
+    return f"(cd / && {shlex.join([python_executable(), '-m', module, *arguments])})"
+
+
+def python_executable() -> str:
+    """Return the path of a Python that runs this package: ``sys.executable``, or else the Python that it was made from.
+
+    In a frozen program (PyInstaller) and in one that Python is embedded in (uWSGI, Blender), ``sys.executable`` may be that
+    program, which would be started once more.
+
+    Raises
+    ------
+    InstallationUnusable
+        If there is none.
+    """
+    if not _is_asked():
+        version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        base = getattr(sys, "_base_executable", None)
+        at_prefix = str(Path(sys.base_exec_prefix, "bin", version))
+        for path in (sys.executable, base, at_prefix, shutil.which(version)):
+            if path and _is_this_python(path, is_frozen=hasattr(sys, "frozen")):
+                return str(path)
+    raise InstallationUnusable(
+        f"a child process needs a Python {sys.version_info[0]}.{sys.version_info[1]} that can import vyre_driver, and "
+        f"sys.executable is {sys.executable!r}, which is none",
+        fix="set sys.executable to the path of that Python, or do without child processes: Driver() without isolated=True, "
+        "tuning without isolation",
+        path=sys.executable,
+    )
+
+
+def _is_asked() -> bool:
+    """Whether this process was started to find out whether it is a Python."""
+    return bool(settings.foreign_variables((_ASKED,)))
+
+
+@functools.lru_cache(maxsize=16)
+def _is_this_python(path: str, *, is_frozen: bool) -> bool:
+    """Return whether a program is a Python as this one; none is started whose name does not say that it is a Python.
+
+    Modules of a frozen program that lie in its archive can be imported by no other Python.
+    """
+    if not os.path.isabs(path) or not re.search("py", os.path.basename(path)) or not os.access(path, os.X_OK):  # noqa: PTH117, PTH119
+        return False
+    if not is_frozen and sys.orig_argv and os.path.realpath(path) == os.path.realpath("/proc/self/exe"):
+        return True  # this process, which a command line of Python's started
+    if is_frozen and (path == sys.executable or not Path(_PACKAGES, "vyre_driver", "__init__.py").is_file()):
+        return False
+    try:
+        done = run_tool(
+            [path, "-I", "-S", "-c", _ABOUT], b"", _ABOUT_S, env=settings.child_environment(**{_ASKED: str(os.getpid())})
+        )
+    except (OSError, ChildTimeout):
+        return False
+    return done.stdout.decode("utf-8", "replace").strip() == f"{sys.implementation.cache_tag}{sys.abiflags}"
 
 
 def _interpreter_options() -> list[str]:

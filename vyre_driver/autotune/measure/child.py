@@ -12,10 +12,9 @@ import json
 import os
 import pickle
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.measure.isolation import KERNEL_FILE, OUTPUTS_FILE
+from vyre_driver.autotune.measure.isolation import read_pickle, write_pickle
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
 from vyre_driver.autotune.search.outcomes import Abandoned
 from vyre_driver.autotune.search.space import Candidate
@@ -46,9 +45,8 @@ class _Tried:
     def __init__(self, job: Mapping[str, Any]) -> None:
         """Open the device and upload the inputs."""
         sys.path[:] = job["path"]
-        self._directory = Path(job["directory"])
-        with (self._directory / KERNEL_FILE).open("rb") as file:
-            definition, parameters, arrays, cache = pickle.load(file)  # noqa: S301 -- of our own parent
+        self._outputs: int = job["outputs"]
+        definition, parameters, arrays, cache = read_pickle(job["kernel"])
         how = {"allow_software": True, "strict": job["strict"]}
         driver = Driver(job["device"], DiskPipelineCache(**cache), AutotuneStore(), **how)
         if job["must_be_warm"]:
@@ -72,8 +70,7 @@ class _Tried:
         if what == "keep busy":
             return trial.keep_busy(message["busy_s"])
         if what == "outputs":
-            with (self._directory / OUTPUTS_FILE).open("wb") as file:
-                pickle.dump(trial.outputs(), file)
+            write_pickle(self._outputs, trial.outputs())
         else:
             del self._trials[number]
             trial.close()

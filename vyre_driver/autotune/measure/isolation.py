@@ -7,17 +7,16 @@ their doing: the candidate gets one more chance, in a process of its own making.
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.search.outcomes import Abandoned
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
-from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker
+from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, open_in_memory
 from vyre_driver.vulkan.layer._layer import PipelineExecutable, PipelineStatistic
 
 if TYPE_CHECKING:
@@ -30,11 +29,24 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
 
-KERNEL_FILE = "kernel.pickle"
-OUTPUTS_FILE = "outputs.pickle"
 _START_S = 120.0
 _GRACE_S = 10.0  # a child reports a time-out itself; this is for one that cannot
 _CHILD = "vyre_driver.autotune.measure.child"
+
+
+def write_pickle(descriptor: int, value: object) -> None:
+    """Write a value in place of what is in a file that parent and child both have open, position and all."""
+    os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "wb", closefd=False) as file:
+        pickle.dump(value, file)
+
+
+def read_pickle(descriptor: int) -> Any:  # noqa: ANN401 -- what the other process wrote
+    """Return the value that ``write_pickle`` wrote."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb", closefd=False) as file:
+        return pickle.load(file)  # noqa: S301 -- of our own parent or child
 
 
 class IsolatedBench:
@@ -58,7 +70,7 @@ class IsolatedBench:
             If the child's driver raises it.
         """
         self.budget = budget
-        self.directory = tempfile.TemporaryDirectory(prefix="vyre-tune-")
+        self._kernel, self.outputs = open_in_memory(), open_in_memory()
         self._child: Worker | None = None
         self._served: set[int] = set()  # the trials that this child has been asked about
         self._trials = 0
@@ -118,13 +130,13 @@ class IsolatedBench:
         """Kill the child, and remove what was handed to it; a second call does nothing."""
         if self._child is not None:
             self._child.end()
-        self.directory.cleanup()
+        self._kernel.close()
+        self.outputs.close()
 
     def _send(self, definition: KernelDefinition, *more: object) -> None:
-        """Write what the children need into the directory, which only this user may read; raises InvalidInput."""
+        """Write what the children need into the file that they inherit; raises InvalidInput."""
         try:
-            with Path(self.directory.name, KERNEL_FILE).open("wb") as file:
-                pickle.dump((definition, *more), file)
+            write_pickle(self._kernel.fileno(), (definition, *more))
         except OSError:
             raise
         except Exception as error:
@@ -134,9 +146,10 @@ class IsolatedBench:
             ) from error
 
     def _job_on(self, driver: Driver) -> dict[str, Any]:
-        """Return what tells a child of the directory and the device."""
+        """Return what tells a child of the files that it inherits, and of the device."""
         return {
-            "directory": self.directory.name,
+            "kernel": self._kernel.fileno(),
+            "outputs": self.outputs.fileno(),
             "path": [one for one in sys.path if isinstance(one, str)],
             "device": f"uuid:{driver.device.device_uuid.hex()}",
             "strict": driver.strict,
@@ -154,7 +167,7 @@ class IsolatedBench:
     def _start(self) -> None:
         """Start a child, and wait until it has opened its device; raises what it fails with."""
         self._served.clear()
-        self._child = Worker(_CHILD)
+        self._child = Worker(_CHILD, pass_fds=(self._kernel.fileno(), self.outputs.fileno()))
         try:
             self._exchange(self._job, _START_S)
         except BaseException as error:  # noqa: BLE001 -- raised again, most as they are
@@ -191,8 +204,7 @@ class IsolatedTrial:
     def outputs(self) -> list[NDArray[Any]]:
         """Do as ``DeviceTrial.outputs``; raises as ``IsolatedBench.ask``."""
         self.bench.ask(self, "outputs", self._long)
-        with Path(self.bench.directory.name, OUTPUTS_FILE).open("rb") as file:
-            found: list[NDArray[Any]] = pickle.load(file)  # noqa: S301 -- of our own child
+        found: list[NDArray[Any]] = read_pickle(self.bench.outputs.fileno())
         return found
 
     def sample(self) -> float:

@@ -17,7 +17,7 @@ import pytest
 from faults import Fault
 
 from vyre_driver.remote.addresses import open_store
-from vyre_driver.remote.names import claim_name, entry_name
+from vyre_driver.remote.names import claim_name, entry_name, path_of
 from vyre_driver.remote.store import StoreFailure
 
 if TYPE_CHECKING:
@@ -225,6 +225,23 @@ def test_links_fifos_and_folders_in_a_shared_folder_count_as_empty_and_strangers
     (paths[0].parent / "stranger").write_text("")
     (paths[0].parent / ".tmp-left-behind").write_text("")
     assert sorted(store.names("vyre:e1:")) == [NAME, OTHER, NONE]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_links_to_folders_below_a_shared_folder_are_not_followed(tmp_path: Path, depth: int) -> None:
+    shared, private = tmp_path / "shared", tmp_path / "private"
+    shared.mkdir()
+    store = open_store(f"file:{shared}")
+    store.put_new(NAME, b"value", 60)
+    place = shared.joinpath(*path_of(NAME).split("/")[:depth])
+    place.rename(private)
+    place.symlink_to(private)
+    before = sorted((one, one.stat().st_mtime_ns) for one in private.rglob("*"))
+    store.touch([NAME], 60)
+    assert (store.fetch([NAME], 100), list(store.names("vyre:e1:"))) == ([None], [])
+    assert kind_of(lambda: store.put_new(NAME, b"other", 60)) == "other"
+    assert kind_of(lambda: store.claim(NAME, b"me", 1)) == "other"
+    assert sorted((one, one.stat().st_mtime_ns) for one in private.rglob("*")) == before
 
 
 def test_each_failure_of_a_bucket_has_its_kind(bucket: str, tmp_path: Path) -> None:

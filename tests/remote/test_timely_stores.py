@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import socket
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +21,7 @@ from vyre_driver.remote.store import StoreFailure
 from vyre_driver.remote.timely import TimelyStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from faults import FaultProxy
@@ -65,3 +70,39 @@ def test_a_list_of_names_without_an_end_is_left(tmp_path: Path, monkeypatch: pyt
     assert len(list(itertools.islice(names, 10))) == 10
     with pytest.raises(StoreFailure, match=r"has over 10 names that begin with vyre:e1:, and no more are read"):
         next(names)
+
+
+def test_a_list_of_questions_without_names_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the deadline falls between two questions, so that there is no connection to end."""
+    monkeypatch.setattr(timely, "_NEXT_NAME_S", 0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(OSError):
+                while connection.recv(65536):
+                    connection.sendall(b"*2\r\n$1\r\n7\r\n*0\r\n")
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        url = f"redis://127.0.0.1:{server.getsockname()[1]}"
+        for _ in range(4):
+            with pytest.raises(StoreFailure, match="no whole answer in 1 s"):
+                list(TimelyStore(open_store(url)).names("vyre:e1:"))
+
+
+def test_a_list_has_a_deadline_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timely, "_ALL_NAMES_S", 0.05)
+    slow = open_store(f"file:{tmp_path}")
+
+    def names(_prefix: str) -> Iterator[str]:
+        while True:
+            time.sleep(0.02)
+            yield NAME
+
+    monkeypatch.setattr(slow, "names", names)
+    with pytest.raises(StoreFailure, match=r"did not end its list in 0\.05 s"):
+        list(TimelyStore(slow).names("vyre:e1:"))

@@ -86,6 +86,7 @@ REFUSED = [
 def test_a_url_of_no_store_is_refused(url: str, says: str) -> None:
     message = f"VYRE_CACHE_REMOTE: {says} (VYRE_CACHE_REMOTE)."
     assert refusal(lambda: open_store(url)) == (InvalidSetting, 2401, message)
+    assert refusal(lambda: checked_address(url)) == (InvalidSetting, 2401, message)  # as a driver asks, without its package
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: P
     options = _options(parts)
     secret = None if secret_file is None else _secret(secret_file)
     address = shown(parts)
+    _check_place(parts, options)
     match parts.scheme:
         case "file":
             from vyre_driver.remote.file_store import FileStore
@@ -66,9 +67,12 @@ def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: P
 
 
 def checked_address(url: str) -> str:
-    """Return what the store at a URL is called in messages, without secrets; raises InvalidSetting if it is no such URL."""
+    """Return what the store at a URL is called in messages, without secrets.
+
+    Raises InvalidSetting as ``open_store``; no package that reaches a store is imported for it.
+    """
     parts = _split(url)
-    _options(parts)
+    _check_place(parts, _options(parts))
     return shown(parts)
 
 
@@ -143,24 +147,41 @@ def _options(parts: SplitResult) -> dict[str, str]:
     return dict(given)
 
 
-def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
-    database = options.get("db") or (parts.path.strip("/") if parts.scheme != "unix" else "") or "0"
+def _check_place(parts: SplitResult, options: dict[str, str]) -> None:
+    """Check that a URL says where its store is: an absolute path, a host, a bucket; raise InvalidSetting otherwise."""
+    address = shown(parts)
+    if parts.scheme in {"file", "unix"}:
+        _absolute(parts)
+    elif parts.scheme in {"redis", "rediss"}:
+        if not parts.hostname:
+            raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
+        _check_host(address, parts.hostname)
+    elif not parts.hostname:
+        raise _refused(address, "names no bucket or host", f"write {parts.scheme}://NAME/PREFIX")
+    database = _database(parts, options)
     if not (database.isascii() and database.isdecimal()):
         raise _refused(address, "names a database that is not a number", "end it in the number of a database, such as /0")
+    if "ca" in options:
+        _check_authority(address, options["ca"])
+
+
+def _database(parts: SplitResult, options: dict[str, str]) -> str:
+    """Return which database of a Redis is meant; of other stores that is the first."""
+    in_path = parts.path.strip("/") if parts.scheme in {"redis", "rediss"} else ""
+    return (options.get("db") if "db" in _OPTIONS[parts.scheme] else "") or in_path or "0"
+
+
+def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
     from vyre_driver.remote.redis_store import RedisStore
     from vyre_driver.remote.resp import Place
 
     if parts.scheme == "unix":
         place = Place(path=str(_absolute(parts)))
-    elif not parts.hostname:
-        raise _refused(address, "names no host", f"write {parts.scheme}://HOST:{_REDIS_PORT}")
     else:
-        _check_host(address, parts.hostname)
+        assert parts.hostname is not None  # noqa: S101 -- it was checked
         port, has_tls = _REDIS_PORT if parts.port is None else parts.port, parts.scheme == "rediss"
-        if "ca" in options:
-            _check_authority(address, options["ca"])
         place = Place(host=parts.hostname, port=port, has_tls=has_tls, authority=options.get("ca"))
-    return RedisStore(address, timeout_s, place, database=int(database), secret=secret)
+    return RedisStore(address, timeout_s, place, database=int(_database(parts, options)), secret=secret)
 
 
 def _check_host(address: str, host: str) -> None:
@@ -185,8 +206,6 @@ def _check_authority(address: str, path: str) -> None:
 
 
 def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
-    if not parts.hostname:
-        raise _refused(address, "names no bucket or host", f"write {parts.scheme}://NAME/PREFIX")
     if secret is not None and parts.scheme == "gs":
         raise _refused(address, "takes no user and password", "set GOOGLE_APPLICATION_CREDENTIALS, and no file of secrets")
     try:

@@ -2,7 +2,7 @@
 
 Values are files, published whole under names of their own. Nothing is forgotten by itself: the folder's owner removes what
 was not used for long, by the time of its last change. Nothing ends a call that a dead file server holds, so it is made where
-nobody waits for it.
+nobody waits for it. Links below the folder are not followed: who may write to the store could lead a writer anywhere.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from vyre_driver.remote.names import name_of, path_of
 from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, StoreFailure, too_many_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from vyre_driver.remote.store import FailureKind
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TEMPORARY = ".tmp-"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -39,37 +40,38 @@ class FileStore:
         """Remember the absolute path; nothing is read or made."""
         self.address = f"file:{folder}"
         self._folder = folder
+        self._is_ended = False
 
     def fetch(self, names: Sequence[str], limit: int) -> list[bytes | None]:
         """Return the values: see ``Store``."""
-        return [self._read(self._folder / path_of(name), limit) for name in names]
+        return [self._read(_parts(name), limit) for name in names]
 
     def put_new(self, name: str, data: bytes, keep_s: int) -> bool:  # noqa: ARG002 -- nothing here is forgotten by itself
         """Store a value unless the name is taken: see ``Store``."""
-        return self._publish(self._folder / path_of(name), data, only_new=True)
+        return self._publish(_parts(name), data, only_new=True)
 
     def claim(self, name: str, owner: bytes, for_s: float) -> bool:
         """Take a name for a while, by this machine's clock: see ``Store``.
 
         Two that take a claim which has run out at the same time may both get it, and then do the same work.
         """
-        place = self._folder / path_of(name)
+        parts = _parts(name)
         mine = f"{time.time() + for_s:.3f} ".encode() + owner
-        found = self._read(place, _MOST_OWNER_BYTES)
+        found = self._read(parts, _MOST_OWNER_BYTES)
         if found is None:
-            return self._publish(place, mine, only_new=True)
+            return self._publish(parts, mine, only_new=True)
         if _ends_at(found) > time.time():
             return False
-        self._publish(place, mine, only_new=False)
-        return self._read(place, _MOST_OWNER_BYTES) == mine
+        self._publish(parts, mine, only_new=False)
+        return self._read(parts, _MOST_OWNER_BYTES) == mine
 
     def fields(self, name: str, limit: int) -> dict[str, bytes]:
         """Return the fields below a name: see ``Store``."""
-        place = self._folder / path_of(name)
-        found = sorted(one for one in self._listed(place) if not one.startswith(_TEMPORARY))
+        parts = _parts(name)
+        found = sorted(one for one in self._listed(parts) if not one.startswith(_TEMPORARY))
         if len(found) > MOST_FIELDS:
             raise too_many_fields(self.address, f"{len(found)} fields")
-        values = {field: self._read(place / field, limit) for field in found}
+        values = {field: self._read((*parts, field), limit) for field in found}
         fields = {field: value for field, value in values.items() if value is not None and len(value) <= limit}
         size = sum(map(len, fields.values()))
         if size > MOST_FIELDS_BYTES:
@@ -78,49 +80,82 @@ class FileStore:
 
     def put_field(self, name: str, field: str, data: bytes, keep_s: int) -> None:  # noqa: ARG002 -- as above
         """Store a field: see ``Store``."""
-        self._publish(self._folder / path_of(name) / field, data, only_new=False)
+        self._publish((*_parts(name), field), data, only_new=False)
 
     def names(self, prefix: str) -> Iterator[str]:
         """Yield the names: see ``Store``."""
-        parts = prefix.split(":")
-        place = self._folder.joinpath(*parts[:-1])
-        for path in self._walked(place, 5 - len(parts)):
-            name = name_of(path.relative_to(self._folder).as_posix())
+        self._is_ended = False
+        *folders, _ = prefix.split(":")
+        for path in self._walked(tuple(folders), 4 - len(folders)):
+            name = name_of("/".join(path))
             if name is not None and name.startswith(prefix):
                 yield name
 
     def touch(self, names: Sequence[str], keep_s: int) -> None:  # noqa: ARG002 -- as above
         """Note the use in each file's own time, where it is ours: see ``Store``."""
         for name in names:
-            with suppress(FileNotFoundError, PermissionError):
-                self._tried(os.utime, self._folder / path_of(name), follow_symlinks=False)
+            *folders, last = _parts(name)
+            try:
+                with self._directory(folders) as directory:
+                    os.utime(last, dir_fd=directory, follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                continue
+            except OSError as error:
+                raise self._failure(error) from error
 
     def ping(self) -> None:
         """Return when the folder could be looked at."""
-        self._tried(os.stat, self._folder)
+        self._directory(()).close()
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """End a list that is being read, which stops at the next folder: there is no connection."""
+        self._is_ended = True
 
-    def _walked(self, place: Path, depth: int) -> Iterator[Path]:
-        for one in self._listed(place):
+    def _walked(self, folders: tuple[str, ...], depth: int) -> Iterator[tuple[str, ...]]:
+        for name in self._listed(folders):
+            if self._is_ended:
+                raise StoreFailure("late", f"{self.address}: the list was ended")
             if depth:
-                yield from self._walked(place / one, depth - 1)
-            elif not one.startswith(_TEMPORARY):
-                yield place / one
+                yield from self._walked((*folders, name), depth - 1)
+            elif not name.startswith(_TEMPORARY):
+                yield (*folders, name)
 
-    def _listed(self, place: Path) -> list[str]:
+    def _directory(self, folders: Sequence[str], *, make: bool = False) -> Opened:
+        """Return an open folder below the store's own, which is opened step by step, without following a link.
+
+        Raises
+        ------
+        StoreFailure
+            If the store's own folder is not there, or cannot be opened.
+        OSError
+            If another one cannot be opened; NotADirectoryError for a link.
+        """
         try:
-            return os.listdir(place)  # noqa: PTH208 -- names alone
+            found = Opened(self._folder, _OPEN_FOLDER)
+        except OSError as error:
+            raise self._failure(error) from error
+        for name in folders:
+            with found as above:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=above)
+                found = Opened(name, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        return found
+
+    def _listed(self, folders: Sequence[str]) -> list[str]:
+        try:
+            with self._directory(folders) as directory:
+                return os.listdir(directory)  # noqa: PTH208 -- of a descriptor
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise self._failure(error) from error
 
-    def _read(self, place: Path, limit: int) -> bytes | None:
+    def _read(self, parts: Sequence[str], limit: int) -> bytes | None:
         """Return at most ``limit`` + 1 bytes of a regular file; what is none, such as a folder, counts as empty."""
+        *folders, last = parts
         try:
-            with Opened(place, OPEN_TO_READ) as descriptor:
+            with self._directory(folders) as directory, Opened(last, OPEN_TO_READ, dir_fd=directory) as descriptor:
                 return read_bounded(descriptor, limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -129,30 +164,22 @@ class FileStore:
                 return b""
             raise self._failure(error) from error
 
-    def _publish(self, place: Path, data: bytes, *, only_new: bool) -> bool:
+    def _publish(self, parts: Sequence[str], data: bytes, *, only_new: bool) -> bool:
         """Write a file beside its place, then give it its name; returns False when that is taken and stays."""
-        temporary = place.with_name(f"{_TEMPORARY}{secrets.token_hex(16)}")
+        *folders, last = parts
+        temporary = f"{_TEMPORARY}{secrets.token_hex(16)}"
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with Opened(temporary, _NEW, 0o666) as descriptor:
-                left = memoryview(data)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                os.fsync(descriptor)
-            return _named(temporary, place, only_new=only_new)
-        except OSError as error:
-            raise self._failure(error) from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-
-    def _tried(self, call: Callable[..., object], place: Path, **options: object) -> None:
-        try:
-            call(place, **options)
-        except (FileNotFoundError, PermissionError) as error:
-            if place == self._folder:
-                raise self._failure(error) from error
-            raise
+            with self._directory(folders, make=True) as directory:
+                try:
+                    with Opened(temporary, _NEW, 0o666, dir_fd=directory) as descriptor:
+                        left = memoryview(data)
+                        while left:
+                            left = left[os.write(descriptor, left) :]
+                        os.fsync(descriptor)
+                    return _named(temporary, last, directory, only_new=only_new)
+                finally:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=directory)
         except OSError as error:
             raise self._failure(error) from error
 
@@ -167,21 +194,27 @@ class FileStore:
         return StoreFailure(kind, f"{self.address}: {error.strerror}")
 
 
-def _named(temporary: Path, place: Path, *, only_new: bool) -> bool:
+def _parts(name: str) -> tuple[str, ...]:
+    """Return the folders below the store's own that a name stands for, and the file."""
+    return tuple(path_of(name).split("/"))
+
+
+def _named(temporary: str, name: str, directory: int, *, only_new: bool) -> bool:
     """Give a file its name. Without hard links what came first stays only as far as one look can tell."""
     if only_new:
         try:
-            os.link(temporary, place, follow_symlinks=False)
+            os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         except FileExistsError:
             return False
         except OSError as error:
             if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
                 raise
-            if os.path.lexists(place):
+            with suppress(FileNotFoundError):
+                os.stat(name, dir_fd=directory, follow_symlinks=False)
                 return False
         else:
             return True
-    temporary.replace(place)
+    os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     return True
 
 

@@ -189,7 +189,7 @@ class RemoteTier:
         return {
             "address": worker.address,
             "usable": not worker.is_open(),
-            "reason": worker.breaker.reason,
+            "reason": worker.problem or worker.breaker.reason,
             "may_write": self._signer is not None and worker.may_write,
             "seconds": worker.spent_s,
             "bytes_read": worker.bytes_read,

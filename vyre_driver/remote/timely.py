@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from vyre_driver.remote.store import Store
 
 MOST_NAMES = 1 << 20
+_ALL_NAMES_S = 900
 _NEXT_NAME_S = 30  # a server looks through what all its users have for the next of ours
 
 
@@ -46,11 +48,23 @@ class TimelyStore:
         self._link.do(lambda store: store.put_field(name, field, data, keep_s), len(data))
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names; raises StoreFailure (``other``) behind 1,048,576 of them."""
+        """Yield the names.
+
+        Raises
+        ------
+        StoreFailure
+            ``late``, if the next name takes the store more than 30 s, or all of them more than 15 minutes, not counting what
+            is done with them; ``other``, behind 1,048,576 names.
+        """
         listed = self._link.do(lambda store: store.names(prefix))
         following = partial(next, listed, None)
+        left_s: float = _ALL_NAMES_S
         for _ in range(MOST_NAMES):
-            name = self._link.do(lambda _store: following(), _NEXT_NAME_S * BYTES_A_SECOND)
+            began_s = time.monotonic()
+            name = self._link.do(lambda _store: following(), int(min(_NEXT_NAME_S, left_s) * BYTES_A_SECOND))
+            left_s -= time.monotonic() - began_s
+            if left_s <= 0:
+                raise StoreFailure("late", f"{self.address} did not end its list in {_ALL_NAMES_S} s")
             if name is None:
                 return
             yield name

@@ -261,17 +261,23 @@ def _key_of(words: list[str]) -> TrustedKey | str:
     public = _decoded(rest[0]) if rest else b""
     if len(public) != _KEY_BYTES:
         return f"has no public key of {_KEY_BYTES} bytes in Base64 behind the name"
-    bounds = {"from": dt.date(1970, 1, 1), "until": dt.date(9999, 12, 31)}
+    bounds: dict[str, dt.date] = {}
     for word in rest[1:]:
         match = _BOUND.fullmatch(word)
         try:
-            bounds[match[1]] = dt.date(*map(int, match[2].split("-")))  # type: ignore[index] # None is a TypeError
+            which, day = match[1], dt.date(*map(int, match[2].split("-")))  # type: ignore[index] # None is a TypeError
         except (TypeError, ValueError):
             return f"has {word[:40]!r}, which is neither from=DATE nor until=DATE"
+        if which in bounds:
+            return f"has {which}= more than once"
+        bounds[which] = day
+    begins, ends = bounds.get("from", dt.date(1970, 1, 1)), bounds.get("until", dt.date(9999, 12, 31))
+    if begins > ends:
+        return f"has from={begins}, which is after until={ends}"
     if not is_strong(public):
         return "has a public key that is no point of the curve, or one by which anybody can sign"
     _verifier(public)  # which takes a millisecond the first time, and is kept
-    since, until = ((day - dt.date(1970, 1, 1)).days * _DAY_S for day in bounds.values())
+    since, until = ((day - dt.date(1970, 1, 1)).days * _DAY_S for day in (begins, ends))
     return TrustedKey(name, public, since, until + _DAY_S - 1)
 
 

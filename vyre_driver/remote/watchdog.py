@@ -15,6 +15,8 @@ from vyre_driver.process.threads import start_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_AGAIN_S = 0.02
+
 
 class Watchdog:
     """Serves the one thread that asks a store. Its own thread starts with the first deadline, and sleeps between them."""
@@ -30,7 +32,7 @@ class Watchdog:
 
     @contextmanager
     def within(self, seconds: float, end: Callable[[], None]) -> Iterator[None]:
-        """Call ``end`` on another thread if the block takes longer than so many seconds."""
+        """Call ``end`` on another thread if the block takes longer than so many seconds, and again until it has ended."""
         if not self._is_started:
             start_all([threading.Thread(target=self._watch, name="vyre_driver store deadlines", daemon=True)])
             self._is_started = True
@@ -50,7 +52,9 @@ class Watchdog:
             while True:
                 now = time.monotonic()
                 if self._due is not None and self._due[0] <= now:
-                    end, self._due, self.is_overdue = self._due[1], None, True
+                    # Again and again: between two questions there is no connection to end, and the next one makes another.
+                    end, self.is_overdue = self._due[1], True
+                    self._due = now + _AGAIN_S, end
                     end()
                 self._looks_at = None if self._due is None else self._due[0]
                 self._changed.wait(None if self._looks_at is None else self._looks_at - now)

@@ -86,6 +86,7 @@ class StoreWorker:
         self.bytes_read = self.bytes_written = 0
         self.spent_s = 0.0
         self.is_unusable = False
+        self.problem = ""  # why it is unusable
         """Whether this process cannot ask the store whatever its state, for want of a package or a valid setting."""
         self.begin()
         if not _workers:
@@ -180,8 +181,12 @@ class StoreWorker:
         """Import what reaches the store, now: Python imports little while it ends, when there may be something to send."""
         try:
             self._link.open()
+            if self.address.startswith("file:"):  # where there is no folder nothing is found, which would pass for misses
+                self._link.do(lambda store: store.ping())
+        except StoreFailure as error:
+            self.breaker.failed(error.kind)
         except Exception as error:  # noqa: BLE001 -- a package may raise anything
-            self.is_unusable = True
+            self.is_unusable, self.problem = True, str(error)
             _LOG.warning("the shared cache is not used by this process: %s", error)
 
     def _serve_one(self) -> bool:

@@ -22,7 +22,7 @@ from vyre_driver.binding.padding import check_padding
 from vyre_driver.binding.tensors import bits_as_array
 from vyre_driver.binding.values import fresh_form, packed_array, packed_items, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import InvalidInput, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _ON_CPU = 1  # DLPack's kDLCPU
 _BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})
 _FIX = "pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack"
-_NO_ARRAY = (ValueError, TypeError, RuntimeError, BufferError, AttributeError)  # what converters raise
 
 
 class Resident(Protocol):
@@ -145,7 +144,9 @@ def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
         if kind == _ON_CPU:
             is_dlpack = hasattr(given, "__dlpack__") and not _speaks_numpy(given)
             return np.from_dlpack(given) if is_dlpack else np.asarray(given), False  # type: ignore[arg-type]
-    except _NO_ARRAY as error:
+    except (VyreError, MemoryError):
+        raise
+    except Exception as error:  # whatever an object's own protocol raises
         raise InvalidInput(f"{what} got something that is not an array ({error})", fix=_FIX) from error
     raise InvalidInput(
         f"{what} got an array of type {type(given).__name__} on a DLPack device of type {kind}, and takes the CPU's memory "

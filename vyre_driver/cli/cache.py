@@ -208,7 +208,7 @@ def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     with progress("verifying", cache.usage().entries) as step:
         problems = cache.check(fix=options.fix, progress=step)
     left = sum(not one.fixed for one in problems)
-    lines = [f"{one.path}: {one.text}{' (repaired)' if one.fixed else ''}" for one in problems]
+    lines = [f"{printable(one.path)}: {printable(one.text)}{' (repaired)' if one.fixed else ''}" for one in problems]
     count = f"{human_count(len(problems), 'problem')}, {len(problems) - left} repaired"
     tell(options, {"problems": [dataclasses.asdict(one) for one in problems]}, *lines, count)
     return 1 if left else 0

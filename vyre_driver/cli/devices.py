@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.cli.options import add_json, tell
+from vyre_driver.cli.options import add_json, printable, tell
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.selection import rank_devices
 from vyre_driver.vulkan.version import format_version
@@ -43,7 +43,7 @@ def _lines(device: PhysicalDevice) -> list[str]:
         ", ".join(_compute_facts(device)),
         f"uuid:{device.device_uuid.hex()}" + (f"  pci:{device.pci_address}" if device.pci_address else ""),
     ]
-    return [line for line in lines if line]
+    return [printable(line) for line in lines if line]
 
 
 def _compute_facts(device: PhysicalDevice) -> list[str]:

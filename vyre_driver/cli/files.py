@@ -149,7 +149,7 @@ class OutputFile:
     def write_text(self, text: str) -> None:
         """Write a text in UTF-8; raises as ``write``."""
         with self._finishing() as file:
-            file.write(text.encode())
+            file.write(text.encode("utf-8", "backslashreplace"))
 
     @contextmanager
     def _finishing(self) -> Iterator[BinaryIO]:

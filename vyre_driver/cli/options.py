@@ -7,6 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.line import escaped
 from vyre_driver.errors import InvalidCommand
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
 
 def printable(value: object) -> str:
     """Return a value as one line that cannot steer a terminal: what a terminal might obey is escaped."""
-    text = str(value)
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return escaped(str(value))
 
 
 def say(text: object = "", *, end: str = "\n", on_stderr: bool = False) -> None:

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print_json(_as_data(seen, rates))
         else:
-            say("\n".join(lines_of(*seen, rates)))
+            say("\n".join(map(printable, lines_of(*seen, rates))))  # a name may hold a line feed
         return 0
     with suppress(KeyboardInterrupt):  # which is the way out
         _show(interval_s)

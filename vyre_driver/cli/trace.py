@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cli.options import say
 from vyre_driver.errors import FileUnusable, InvalidCommand
+from vyre_driver.process.whole_files import write_whole
 from vyre_driver.profiling.program import ProgramProfile
 from vyre_driver.profiling.report import html_of
 from vyre_driver.profiling.summary import text_of
@@ -112,7 +113,7 @@ def _write(options: argparse.Namespace, places: list[Path], document: Document) 
     try:
         write_document(out, document)
         for out in places[1:]:
-            out.write_text(html_of(document, None, {}), encoding="utf-8")
+            write_whole(out, html_of(document, None, {}).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileUnusable(f"cannot write {out} ({error.strerror})", fix="name another file", path=str(out)) from error
     if not options.quiet:

@@ -10,6 +10,7 @@ from vyre_driver.autotune.store.timings import parse_timings
 from vyre_driver.cli.options import printable
 from vyre_driver.cli.progress import human_count, human_measure
 from vyre_driver.errors import FileUnusable
+from vyre_driver.process.whole_files import write_whole
 
 if TYPE_CHECKING:
     import argparse
@@ -116,7 +117,7 @@ def svg_of(searches: Sequence[Search]) -> str:
 def write_plot(path: Path, searches: Sequence[Search]) -> None:
     """Write the picture to a file; raises FileUnusable."""
     try:
-        path.write_text(svg_of(searches), encoding="utf-8")
+        write_whole(path, svg_of(searches).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileUnusable(f"cannot write {path} ({error.strerror})", fix="name another file", path=str(path)) from error
 

@@ -7,10 +7,16 @@ def one_line(kind: str, *parts: str) -> str:
     """Return ``<vyre_driver.KIND PART, PART>``; empty parts are left out.
 
     What makes the parts may be called at any time, of any thread, after ``close`` and from a debugger: it takes no lock, asks
-    neither disk nor device, and raises nothing. Texts from outside go in by ``repr``, so that the line stays one.
+    neither disk nor device, and raises nothing. What texts from outside could break the line with, or steer a terminal, is
+    escaped.
     """
-    shown = ", ".join(filter(None, parts))
+    shown = escaped(", ".join(filter(None, parts)))
     return f"<vyre_driver.{kind} {shown}>" if shown else f"<vyre_driver.{kind}>"
+
+
+def escaped(text: str) -> str:
+    """Return a text whose characters are all printable: line feeds, escapes and lone surrogates as ``ascii`` writes them."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def count(number: int, what: str) -> str:

@@ -113,19 +113,17 @@ class KernelDecorator:
             raise KernelTypeError(f"the source is of type {type(text).__name__}", fix="give the text of a function")
         language = sys.modules[__package__]  # whose names it has; an import of it here would be a circle
         text = textwrap.dedent(text)
-        filename = texts.name_of(text)
+        filename, code = _compiled(text)
         found: dict[str, Any] = {one: value for one, value in vars(language).items() if one in language.__all__}
         found.update({"__name__": "<kernel source>", **(names or {})})
         before = dict(found)
         try:
-            code = compile(text, filename, "exec", dont_inherit=True)
             texts.remember(filename, text, code)
             exec(code, found)  # noqa: S102 -- a text that the caller runs
         except SyntaxError as error:
             raise KernelSyntaxError(f"the source is no Python: {error}", fix=f"correct line {error.lineno}") from error
         except RecursionError:
-            problem = "an expression of the source is nested too deeply for Python"
-            raise KernelSyntaxError(problem, fix="give parts of it names") from None
+            raise _nested_too_deeply() from None
         own = {one: value for one, value in found.items() if _is_of(value, filename) and before.get(one) is not value}
         kernels = [value for value in own.values() if isinstance(value, Kernel)]  # and functions that they call
         defined: list[Any] = kernels or list(own.values()) or [None]
@@ -135,6 +133,25 @@ class KernelDecorator:
                 f"the source defines no function{'' if name is None else f' {name!r}'}", fix="define it with def"
             )
         return chosen if isinstance(chosen, Kernel) else _made(chosen, {}, found)
+
+
+def _compiled(text: str) -> tuple[str, types.CodeType]:
+    """Return the name that a text has as a file, and its code; raises KernelSyntaxError if it is no Python."""
+    try:
+        filename = texts.name_of(text)
+        return filename, compile(text, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise KernelSyntaxError(f"the source is no Python: {error}", fix=f"correct line {error.lineno}") from error
+    except ValueError as error:  # UnicodeEncodeError for a lone surrogate
+        fix = "take out lone surrogates and null characters"
+        raise KernelSyntaxError(f"the source is no Python: {error}", fix=fix) from error
+    except (RecursionError, MemoryError):  # the second one is the parser's "too complex"
+        raise _nested_too_deeply() from None
+
+
+def _nested_too_deeply() -> KernelSyntaxError:
+    problem = "an expression of the source is nested too deeply for Python"
+    return KernelSyntaxError(problem, fix="give parts of it names")
 
 
 def _is_of(value: Any, filename: str) -> bool:  # noqa: ANN401 -- whatever a text defines

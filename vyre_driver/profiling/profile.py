@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.checks import is_whole
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput
+from vyre_driver.process.whole_files import write_whole
 from vyre_driver.profiling.bandwidth import known_bandwidth
 from vyre_driver.profiling.recorder import Recorder
 from vyre_driver.profiling.report import html_of
@@ -151,7 +152,7 @@ class Profile:
             If the file cannot be written.
         """
         page = html_of(self.trace, self._bandwidth(bandwidth), flops or {})
-        Path(path).write_text(page, encoding="utf-8")
+        write_whole(Path(path), page.encode("utf-8", "backslashreplace"))
 
     def _bandwidth(self, given: float | None) -> float | None:
         if given is not None:

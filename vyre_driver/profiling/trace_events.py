@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_driver._version import __version__
 from vyre_driver.errors import InvalidInput
+from vyre_driver.process.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -119,7 +120,7 @@ def write_document(path: Path, document: Document) -> None:
     lines = ",\n".join(json.dumps(one, separators=(",", ":"), allow_nan=False) for one in document["traceEvents"])
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n' + lines + "\n]}\n"
     data = text.encode()
-    path.write_bytes(gzip.compress(data, 6) if path.suffix == ".gz" else data)
+    write_whole(path, gzip.compress(data, 6) if path.suffix == ".gz" else data)
 
 
 def read_document(path: Path) -> Document:

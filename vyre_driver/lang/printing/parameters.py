@@ -48,6 +48,11 @@ def given(buffer: BufferDecl) -> Given | None:
     )
 
 
+def is_reserved(word: str) -> bool:
+    """Whether no name may be so in Python: a keyword, or a constant that cannot be assigned to."""
+    return keyword.iskeyword(word) or word == "__debug__"
+
+
 class Names:
     """The names of a kernel in Python, none of them twice, and none that the language needs."""
 
@@ -58,7 +63,7 @@ class Names:
     def named(self, like: str) -> str:
         """Return a name as like to one of the program as can be."""
         word = re.sub(r"\W", "_", like)
-        base = word if word.isidentifier() and not keyword.iskeyword(word) else f"_{word}"
+        base = word if word.isidentifier() and not is_reserved(word) else f"_{word}"
         found, count = base, 0
         while found in self._taken:
             count += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.buffers import MemoryKind
 from vyre_driver.ir.dtypes import DataType
@@ -17,7 +17,7 @@ from vyre_driver.lang.printing.distinct import distinct
 from vyre_driver.lang.printing.expressions import HELD, Spelling
 from vyre_driver.lang.printing.grids import Grid, along_axes, group_of, guarded, index_names
 from vyre_driver.lang.printing.layouts import without_layout_tests
-from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, loaded_numbers
+from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, is_reserved, loaded_numbers
 from vyre_driver.lang.printing.spelled import Spelled
 from vyre_driver.lang.printing.variables import Variables
 
@@ -53,9 +53,13 @@ def as_source(program: Program, name: str = "program") -> str:
 
     Raises
     ------
+    InvalidInput
+        If ``name`` is no name of Python.
     UnsupportedFeature
         If the program has what the language has no word for.
     """
+    if not (isinstance(name, str) and name.isidentifier()) or is_reserved(name):
+        raise InvalidInput(f"the name of a kernel is {name!r}, which is no name in Python", fix="give one such as 'program'")
     body = distinct(program.entry)
     terms = list(terms_within(*body))
     numbers = {one.name: one for one in program.buffers if is_number(one, terms)}

@@ -277,7 +277,7 @@ def _resolved(function: types.FunctionType, name: str, found: object, local: Map
                 f"{name!r} is annotated {found!r}, and there is no name {error.args[0]!r} when the module runs",
                 "import it outside of 'if TYPE_CHECKING', or define it before the kernel",
             ) from error
-        except (SyntaxError, LookupError, TypeError, AttributeError):
+        except (SyntaxError, LookupError, TypeError, AttributeError, ValueError, MemoryError, RecursionError):
             return found  # which is no annotation of the language, and is refused by name
     if get_origin(found) is Annotated and get_args(found)[0] is Group:
         return Group[get_args(found)[1:]]  # type: ignore[misc] # Annotated[Group, 16, 16], for checkers take no Group[16, 16]

@@ -1,0 +1,122 @@
+"""Names and texts from outside that would break a line, steer a terminal, be run as code or spoil a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vyre_driver.binding.arguments import as_array
+from vyre_driver.cli import main, top
+from vyre_driver.display.line import one_line
+from vyre_driver.errors import InvalidInput, KernelSyntaxError
+from vyre_driver.lang import as_source, kernel
+from vyre_driver.process.whole_files import write_whole
+from vyre_driver.telemetry.reading import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
+
+if TYPE_CHECKING:
+    from vyre_driver.ir import Program
+
+HEAD = "@kernel\ndef k(i: Index, x: In[f32], y: Out[f32]) -> None:\n"
+BUFFERS = SeenBuffers("w\n    kernel x: 0", 1, 40)
+SEEN = SeenDriver(1, "GPU", False, 0, 0, 0, 0, 0, 0, 40, 0, 0, (SeenKernel("k\r\nx", 0, 0),), (BUFFERS,))
+DOUBLED = f"{HEAD}    y[i] = x[i] * 2.0\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "folder"
+    made.mkdir()
+    return made
+
+
+def test_what_repr_shows_is_one_line_that_steers_no_terminal() -> None:
+    shown = one_line("Kernel", "a\n\x1b[31mb.spv", "caf\udce9", "grüße")
+    assert shown == "<vyre_driver.Kernel a\\n\\x1b[31mb.spv, caf\\udce9, grüße>"
+
+
+def test_a_name_makes_no_row_of_top(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(top, "_read", lambda: ([SeenProcess(7, "a\n  1  init", 0, (SEEN,))], []))
+    assert main(["top", "--once", "--interval", "0.1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (len(lines), lines[2].split()[:2]) == (5, ["7", "a\\n"])
+    assert lines[3:] == [
+        "    kernel k\\r\\nx: 0 dispatches",
+        "    memory w\\n    kernel x: 0: 40 bytes in 1 buffer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{HEAD}    y[i] = {'-' * 20000}x[i]\n", "an expression of the source is nested too deeply for Python"),
+        (f"{HEAD}    y[i] = {'(' * 5000}x[i]{')' * 5000}\n", "the source is no Python: too many nested parentheses"),
+        (f"{HEAD}    y[i] = x[i]  # \ud800\n", "the source is no Python: 'utf-8' codec can't encode character"),
+        (f"{HEAD}    y[i] = x[i]  # \0\n", "the source is no Python: source code string cannot contain null bytes"),
+    ],
+)
+def test_a_source_that_python_cannot_parse_is_refused(text: str, says: str) -> None:
+    with pytest.raises(KernelSyntaxError) as caught:
+        kernel.from_source(text)
+    assert caught.value.problem.startswith(says)
+
+
+def program() -> Program:
+    return kernel.from_source(DOUBLED).program()
+
+
+@pytest.mark.parametrize("name", ["k(x): pass\nprint('this ran')\ndef z", "", "1st", "def", "__debug__", "a b", None])
+def test_a_kernel_is_printed_under_a_name_of_python_alone(name: Any) -> None:  # noqa: ANN401 -- None too
+    with pytest.raises(InvalidInput) as caught:
+        as_source(program(), name)
+    assert str(caught.value) == (
+        f"the name of a kernel is {name!r}, which is no name in Python. Fix: give one such as 'program'."
+    )
+
+
+@pytest.mark.parametrize("error", [IndexError, KeyError, ZeroDivisionError, OSError, NotImplementedError, StopIteration])
+@pytest.mark.parametrize("protocol", ["__dlpack_device__", "__array__"])
+def test_what_an_array_raises_itself_is_told_as_invalid_input(protocol: str, error: type[Exception]) -> None:
+    def refuse(*_: object, **_how: object) -> None:
+        raise error("no")
+
+    liar = type("Liar", (), {protocol: refuse})()
+    with pytest.raises(InvalidInput, match="an input got something that is not an array"):
+        as_array(liar, "an input")
+
+
+def test_a_file_is_written_whole_with_its_mode_and_through_a_link(folder: Path) -> None:
+    file, link = folder / "file", folder / "link"
+    file.write_text("before")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    write_whole(link, b"after")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode), link.is_symlink()) == (b"after", 0o640, True)
+    assert sorted(one.name for one in folder.iterdir()) == ["file", "link"]
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "file"
+    file.write_text("before")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_whole(file, b"after")
+    assert (file.read_text(), list(folder.iterdir())) == ("before", [file])
+
+
+def test_what_is_no_regular_file_is_written_directly() -> None:
+    reader, writer = os.pipe()
+    try:
+        write_whole(Path(f"/dev/fd/{writer}"), b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from vyre_driver.cli.options import add_device, add_json, print_json, say
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable
 from vyre_driver.process.child import take_over_stdout
-from vyre_driver.process.workers import ChildDied, answer_of
+from vyre_driver.process.workers import ChildDied, answer_of, open_in_memory
 
 JOBS = ("histogram", "saxpy", "edges", "mandelbrot")
 _PROCESSES = (1, 2)
@@ -38,10 +38,10 @@ def run(options: argparse.Namespace) -> int:
     if options.worker:
         take_over_stdout()(_work(options))
         return 0
-    with tempfile.TemporaryDirectory(prefix="vyre-demo-") as scratch:
+    with open_in_memory() as numbers:
         if options.npy is None:
-            options.npy = Path(scratch, "saxpy.npy")
-            demo_jobs.make_saxpy_input(options.npy)
+            demo_jobs.make_saxpy_input(numbers)
+            options.npy = Path(f"/proc/{os.getpid()}/fd/{numbers.fileno()}")
         jobs: list[dict[str, Any]] = []
         for job in JOBS:
             runs = []
@@ -137,8 +137,12 @@ def _show(report: dict[str, Any]) -> None:
             table.add_row(job["job"], str(run["process"]), run["cache"], *figures, "verified" if run["verified"] else "WRONG")
     console.print(table)
     say("Each run is a process of its own; times in ms.\n")
+    explained: set[str] = set()  # a reason stands where it comes first: without a cache it is the same for all
     for job in report["jobs"]:
-        whys = ", then ".join(f"{run['cache']} ({run['why']})" for run in job["runs"])
-        say(f"{job['job']}: {job['runs'][0]['summary']}; {whys}")
+        verdicts = []
+        for run in job["runs"]:
+            verdicts.append(run["cache"] if run["why"] in explained else f"{run['cache']} ({run['why']})")
+            explained.add(run["why"])
+        say(f"{job['job']}: {job['runs'][0]['summary']}; {', then '.join(verdicts)}")
     picture = report["jobs"][-1]["runs"][-1]["picture"]
     say(f"picture: {picture or 'left out, for Pillow is not installed. Fix: pip install pillow.'}")

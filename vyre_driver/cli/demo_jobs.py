@@ -7,7 +7,7 @@ import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -118,9 +118,10 @@ def _chunks(paths: Sequence[Path], chunk_bytes: int) -> Iterator[NDArray[Any]]:
         yield np.frombuffer(bytes(pending), np.uint8)
 
 
-def make_saxpy_input(path: Path) -> None:
-    """Write 16 Mi reproducible float32 numbers to a ``.npy`` file."""
-    np.save(path, np.random.default_rng(0).standard_normal(SAXPY_ELEMENTS, np.float32))
+def make_saxpy_input(file: IO[bytes]) -> None:
+    """Write 16 Mi reproducible float32 numbers to a file, as ``.npy``."""
+    np.save(file, np.random.default_rng(0).standard_normal(SAXPY_ELEMENTS, np.float32))
+    file.flush()
 
 
 def saxpy(driver: Driver, path: Path) -> JobResult:

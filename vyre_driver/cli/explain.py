@@ -56,7 +56,9 @@ def _code_of(given: str, names: dict[int, str]) -> int:
             return code
     near = get_close_matches(given, [str(code) for code in names] if given.isdigit() else list(names.values()), n=_MOST_NEAR)
     swapped = [str(code) for code in names if sorted(str(code)) == sorted(given)]
-    near = [*swapped, *(one for one in near if one not in swapped)][:_MOST_NEAR]
+    # A code of another thousand is an error of another kind: 9999 is not meant for 1999.
+    near = [one for one in near if one not in swapped and (not given.isdigit() or one[0] == given[0])]
+    near = [*swapped, *near][:_MOST_NEAR]
     fix = f"write {' or '.join(near)}, or see" if near else "see"
     raise InvalidCommand(f"there is no error {given!r}", fix=f"{fix} vyre-driver explain, which lists all")
 

@@ -139,6 +139,8 @@ def _kernels(file: str) -> dict[str, Kernel]:
 def _imported(path: Path) -> ModuleType:
     """Return a Python file as a module, which finds others beside it."""
     name = path.stem if path.stem not in sys.modules else f"{path.stem} of {path.parent}"
+    if not path.exists():
+        raise FileUnusable(f"{path} does not exist", fix="name a Python file that is there", path=str(path))
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileUnusable(f"{path} is no Python file", fix="name a .py file", path=str(path))

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.reflection import Reflection
 
 
+_READ_SO_FAR = {  # of included shaders: the push constant, the bytes that each of it stands for, the arrays read so far
+    "saxpy": ("count", 4, ("x", "y")),
+    "copy_words": ("count", 4, ("from",)),
+    "byte_histogram": ("byte_count", 1, ("words",)),
+}
 _COUNT_DIGITS = 10
 
 
@@ -107,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
     arrays, out_shapes = _inputs(plan, inputs, pairs("--count", options.counts))
+    _check_counts(options.shader, plan, push, arrays)
     grid = _grid(options)
     with ExitStack() as stack:
         files = _open_outputs(plan, outputs, stack)
@@ -235,6 +241,22 @@ def _inputs(
         else:
             arrays.append(binding.zeros(count))
     return arrays, out_shapes
+
+
+def _check_counts(shader: str, plan: BindingPlan, push: Mapping[str, object], arrays: Sequence[NDArray[Any]]) -> None:
+    """Check that an included shader reads past no array; ``arrays`` are those of the buffers that have contents."""
+    given = zip((one.name for one in plan.bindings if one.role is not BindingRole.OUTPUT), arrays, strict=True)
+    constant, each, names = _READ_SO_FAR.get(shader, ("", 1, ()))
+    count = push.get(constant)
+    for name, array in given:
+        if name in names and isinstance(count, int) and array.nbytes < count * each:
+            has = array.nbytes // each
+            unit = "elements" if each > 1 else "bytes"
+            raise InvalidInput(
+                f"{name} of {shader} has {has} {unit}, and --push {constant}={count} has it read {count}",
+                fix=f"give {constant} the length of the shortest array, or {name} {count} {unit}",
+                binding=name,
+            )
 
 
 def _count(binding: Binding, counts: Mapping[str, str]) -> int:

@@ -1,0 +1,104 @@
+"""Verbs that used to give a wrong reason, or none: in a read-only container, for short arrays, for what is not there."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vyre_driver.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+NO_PLACE = """
+import sys, tempfile
+tempfile._candidate_tempdir_list = lambda: []
+"""
+RUNS_A_VERB = f"{NO_PLACE}from vyre_driver.cli import main\nsys.exit(main(sys.argv[1:]))"
+OPENS = f"""{NO_PLACE}
+from vyre_driver import Driver
+Driver(allow_software=True, isolated=True).close()
+print("opened")
+"""
+
+
+@pytest.mark.device
+def test_an_isolated_driver_needs_no_temporary_directory(run_python: RunChild) -> None:
+    ended = run_python("-c", OPENS)
+    assert (ended.status, ended.stdout, ended.stderr) == (0, "opened\n", "")
+
+
+@pytest.mark.device
+def test_the_doctor_and_the_demo_need_no_temporary_directory(run_python: RunChild, tmp_path: Path) -> None:
+    checked = run_python("-c", RUNS_A_VERB, "doctor", env={"VYRE_ALLOW_SOFTWARE": "1"})
+    assert ("verdict: " in checked.stdout, "error 2202" in checked.stderr) == (True, False)
+    shown = run_python("-c", RUNS_A_VERB, "demo", "--out-dir", str(tmp_path))
+    assert (shown.status, shown.stdout.count("WRONG")) == (0, 0), shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"),
+            (
+                "there is no directory for temporary files (No usable temporary directory found in ['/tmp']). "
+                "Fix: make /tmp a directory that this user may write to, or set TMPDIR to one."
+            ),
+        ),
+        (
+            PermissionError(13, "Permission denied", "/some/file"),
+            "the system refused a step: Permission denied (/some/file). Fix: correct what it names.",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "cannot write standard output (No space left on device). Fix: free some space.",
+        ),
+    ],
+)
+def test_only_a_failed_write_is_called_standard_output_s(
+    error: OSError, says: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_options: object) -> int:
+        raise error
+
+    monkeypatch.setattr("vyre_driver.cli.explain.run", refuse)
+    monkeypatch.setattr("vyre_driver.cli._silence_stdout", lambda: None)
+    assert (main(["explain"]), capfd.readouterr().err) == (2, f"vyre-driver: error 2202: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["run", "saxpy", "--in", "x=random:10", "--in", "y=random:12", "--push", "count=12", "--push", "alpha=1"],
+            (
+                "error 2201: x of saxpy has 10 elements, and --push count=12 has it read 12. "
+                "Fix: give count the length of the shortest array, or x 12 elements."
+            ),
+        ),
+        (
+            ["run", "saxpy", "--in", "x=random:12", "--count", "y=10", "--push", "count=12", "--push", "alpha=1"],
+            (
+                "error 2201: y of saxpy has 10 elements, and --push count=12 has it read 12. "
+                "Fix: give count the length of the shortest array, or y 12 elements."
+            ),
+        ),
+        (
+            ["kernel", "check", f"{os.sep}nowhere{os.sep}nofile.py"],
+            "error 2202: /nowhere/nofile.py does not exist. Fix: name a Python file that is there.",
+        ),
+        (["explain", "9999"], "error 2501: there is no error '9999'. Fix: see vyre-driver explain, which lists all."),
+        (
+            ["explain", "1050"],
+            "error 2501: there is no error '1050'. Fix: write 1005 or 1006, or see vyre-driver explain, which lists all.",
+        ),
+    ],
+)
+def test_what_a_verb_cannot_do_is_refused(arguments: list[str], says: str, run_here: RunChild) -> None:
+    ended = run_here(*arguments)
+    assert (ended.status, ended.stdout, ended.stderr) == (2, "", f"vyre-driver: {says}\n")

@@ -324,16 +324,14 @@ VkResult vyre_run_commands(vyre_device *device, VkCommandBuffer commands, uint64
 bool vyre_begin_run(vyre_device *device, VkCommandBuffer commands, VkFence *fence, VkResult *result);
 VkResult vyre_end_run(vyre_device *device, uint64_t slice_ns, VkFence *fence);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
-/* Waits for its work no longer than that. false: the work still runs, and the fence stays the caller's. */
-bool vyre_give_fence_back_within(vyre_device *device, VkFence fence, uint64_t most_ns);
+bool vyre_give_fence_back_within(vyre_device *device, VkFence fence, uint64_t most_ns); /* false: its work still runs */
 void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for it; it is given back once it is signalled, */
 void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
 void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
 
 /* waits.c: of a fence that was submitted. */
 VkResult vyre_wait_submitted(vyre_device *device, VkFence fence, uint64_t slice_ns);
-
-/* sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
+/* sync.c: for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);
 
 /* gil.c: a long call, which must not need the GIL, goes between the two; without Python, or its GIL, they do nothing. */

@@ -1,7 +1,7 @@
 """Work that nobody holds any more and that the device has not ended: included by _layer.pyx.
 
-Python runs no signal handler while an object is freed, so a wait in there cannot be interrupted. It is a short one. What has not
-ended then goes on in ``unfinished``, with all that it uses, until ``drop_ended`` finds that it has ended.
+Python runs no signal handler while an object is freed, so a wait in there cannot be interrupted. It is a short one. What has
+not ended then goes on in ``unfinished``, with all that it uses, until ``drop_ended`` finds that it has ended.
 """
 
 cdef extern from "fork_guard.h" nogil:

@@ -1,5 +1,6 @@
 """Submitted work and the uses of a device; included by _layer.pyx."""
 
+
 @cython.no_gc_clear
 cdef class Submitted:
     """What is handed to the device's queue; one submission of it runs at a time, and is known until it was waited for.

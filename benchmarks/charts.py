@@ -35,6 +35,7 @@ _STYLE = (
 )
 _LABELS, _WIDTH, _ROW, _TOP = 250, 520, 26, 70
 _RADIUS = 5.5
+_LANE = 2 * _RADIUS + 1
 
 
 class Line(NamedTuple):
@@ -45,32 +46,47 @@ class Line(NamedTuple):
 
 
 def dots(title: str, unit: str, rows: Mapping[str, Mapping[str, float]]) -> str:
-    """Return a chart with a row for each thing measured and a dot for each contender, on a logarithmic axis."""
+    """Return a chart with a row for each thing measured and a dot for each contender, on a logarithmic axis.
+
+    Dots of a row that would hide each other lie one below the other, and the row is as high as that takes.
+    """
     values = [value for row in rows.values() for value in row.values()]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     contenders = _in_order(name for row in rows.values() for name in row)
-    height = _TOP + _ROW * len(rows) + 44
-    bottom = _TOP + _ROW * len(rows)
 
     def x_of(value: float) -> float:
         return _LABELS + _WIDTH * (math.log10(value) - low) / (high - low)
 
-    parts = [*_head(title, f"{unit}; less is better, logarithmic", _LABELS + _WIDTH + 30, height), *_legend(contenders)]
+    lanes = {what: _lanes({name: x_of(row[name]) for name in contenders if name in row}) for what, row in rows.items()}
+    heights = {what: max(_ROW, _LANE * (max(lane.values()) + 1) + _ROW - _LANE) for what, lane in lanes.items()}
+    bottom = _TOP + sum(heights.values())
+    parts = [*_head(title, f"{unit}; less is better, logarithmic", _LABELS + _WIDTH + 30, bottom + 44), *_legend(contenders)]
     between = (1, 2, 5) if high - low <= 2 else (1,)  # few powers of ten are too few places to read a dot by
     for value in [10.0**power * step for power in range(low, high) for step in between] + [10.0**high]:
         parts.append(f'<path class="grid" d="M{x_of(value):.1f},{_TOP} V{bottom}"/>')
         label = f"{value:,.0f}" if value >= 1 else f"{value:g}"
         parts.append(f'<text class="soft" x="{x_of(value):.1f}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
-    for number, (what, row) in enumerate(rows.items()):
-        y = _TOP + _ROW * (number + 0.5)
+    top = float(_TOP)
+    for what, row in rows.items():
+        y = top + heights[what] / 2
         parts.append(f'<path class="row" d="M{_LABELS},{y} h{_WIDTH}"/>')
         parts.append(f'<text class="ink" x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(what)}</text>')
-        for contender in reversed([one for one in contenders if one in row]):  # the first lies on top
-            note = f"<title>{escape(contender)}, {escape(what)}: {row[contender]:.4g} {escape(unit)}</title>"
-            parts.append(
-                f'<circle cx="{x_of(row[contender]):.1f}" cy="{y}" r="{_RADIUS}" fill="{COLOURS[contender]}">{note}</circle>'
-            )
+        first = y - _LANE * max(lanes[what].values()) / 2
+        for name, lane in lanes[what].items():
+            note = f"<title>{escape(name)}, {escape(what)}: {row[name]:.4g} {escape(unit)}</title>"
+            place = f'cx="{x_of(row[name]):.1f}" cy="{first + _LANE * lane:g}"'
+            parts.append(f'<circle {place} r="{_RADIUS}" fill="{COLOURS[name]}">{note}</circle>')
+        top += heights[what]
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _lanes(places: Mapping[str, float]) -> dict[str, int]:
+    """Return for each dot of a row, by its place along the axis, how many dots lie above it so that none hides another."""
+    lanes: dict[str, int] = {}
+    for name, x in places.items():
+        taken = {lane for other, lane in lanes.items() if abs(places[other] - x) < _LANE}
+        lanes[name] = next(lane for lane in range(len(places)) if lane not in taken)
+    return lanes
 
 
 def lines(title: str, unit: str, given: Sequence[Line], labels: Mapping[float, str]) -> str:

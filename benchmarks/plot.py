@@ -60,7 +60,7 @@ def _dispatch(found: Medians) -> str:
         "buffer create and free, 256 B": "make and free a buffer of 256 B",
     }
     contenders = {"ours": "vyre_driver", "ours from C": "vyre_driver from C", "torch": "PyTorch", "kp": "kompute alone"}
-    return dots("What a dispatch takes", "us", chosen(found, whats, {**contenders, "bare C": "bare Vulkan in C"}))
+    return dots("What a dispatch takes", "µs", chosen(found, whats, {**contenders, "bare C": "bare Vulkan in C"}))
 
 
 def _calls(found: Medians) -> str:
@@ -72,7 +72,7 @@ def _calls(found: Medians) -> str:
             **_renamed(found["launch and wait"], peers),
         },
     }
-    return dots("A call of a Python kernel: saxpy of 64 elements", "us", rows)
+    return dots("A call of a Python kernel: saxpy of 64 elements", "µs", rows)
 
 
 def _renamed(row: dict[str, float], names: dict[str, str]) -> dict[str, float]:

@@ -111,6 +111,20 @@ def test_included_kernels_write_a_tensor_and_return_it(opened: Driver) -> None:
     assert (product(a, a, out=out) is out, out.tolist()) == (True, [[5, 14], [14, 50]])
 
 
+def test_weights_that_are_tensors_are_quantized_as_arrays_are() -> None:
+    weight = numbers(4, 64) - 128
+    for quantized in (kernels.quantized_int4, kernels.quantized_int8):
+        for found, right in zip(quantized(weight), quantized(weight.numpy()), strict=True):
+            assert np.array_equal(found, right)
+
+
+@pytest.mark.parametrize("way", ["1", "python"])
+def test_python_kernels_take_tensors_of_bfloat16_without_a_device_too(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setenv("VYRE_INTERPRET", way)
+    x, y = numbers(6, dtype="bfloat16"), torch.zeros(6, dtype=torch.bfloat16)
+    assert (doubled_bfloats(x, y=y) is y, y.tolist()) == (True, [0, 2, 4, 6, 8, 10])
+
+
 def test_glsl_kernels_write_a_tensor_and_return_it_at_each_call(opened: Driver) -> None:
     doubled, x = opened.compile(SpirvModule.from_glsl(DOUBLED)), numbers(6)
     for given in (x, x, x.numpy(), opened.buffer(x)):

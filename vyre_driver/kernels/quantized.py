@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.binding.arguments import as_array
+from vyre_driver.binding.tensors import is_tensor
 from vyre_driver.checks import integer
 from vyre_driver.errors import InvalidInput
 
@@ -56,6 +58,7 @@ class WeightFormat:
 
     def quantized(self, weight: NDArray[Any], group: int) -> tuple[NDArray[Any], NDArray[np.float16]]:
         """Return weights as they are stored and their scales; as ``quantized_int4``."""
+        weight = as_array(weight, f"the weight of {self.function}") if is_tensor(weight) else weight
         self._check(weight, group)
         grouped = weight.reshape(len(weight), weight.shape[1] // group, group).astype(np.float64)
         largest = np.abs(grouped).max(axis=2, initial=0, keepdims=True)
@@ -123,7 +126,7 @@ def quantized_int4(weight: NDArray[Any], group: int = GROUP_MULTIPLE) -> tuple[N
     Parameters
     ----------
     weight
-        A matrix of float16, float32 or float64, all of its numbers finite.
+        A matrix of float16, float32 or float64, all of its numbers finite: an array, or a tensor of PyTorch on the CPU.
     group
         How many weights of a row have a scale in common: a multiple of 32 that divides k; k is one scale a row.
 

@@ -37,6 +37,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.arithmetic import LitF32
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
@@ -270,3 +271,32 @@ def test_what_is_not_known_is_computed_by_the_device(lower: Lower) -> None:
     assert opcodes & ARITHMETIC == {Ins.FAdd}
     _, opcodes = selected(lower, cast(F32, lid_x()) + f32(1.0))
     assert opcodes & ARITHMETIC == {Ins.ConvertUToF, Ins.FAdd}
+
+
+ZERO, NEGATIVE_ZERO, X = f32(0.0), LitF32(SIGN), load(GIVEN, gid_x())
+WITH_ZEROS = {
+    "a product": (X * ZERO, 1),
+    "a sum": (ZERO + X, 1),
+    "a difference": (X - NEGATIVE_ZERO, 1),
+    "a quotient": (X / ZERO, 0),  # made of integers where the target is strict
+    "a product with a choice": (X * select(load(FLAGS, 0), f32(2.0), ZERO), 1),
+    "a product with 2": (X * f32(2.0), 0),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ZEROS)
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_zero_in_arithmetic_is_hidden_where_the_target_asks_for_it(lower: Lower, name: str, *, hides: bool) -> None:
+    value, zeros = WITH_ZEROS[name]
+    program = Program.wrapped([OUT, GIVEN, FLAGS], (1, 1, 1), [store(OUT, gid_x(), value)])
+    found = decoded(lower(program, (), LoweringTarget(hides=hides)).code)
+    constants = {operands[1] for opcode, operands in found if opcode == Op.Constant and operands[2] in {0, SIGN}}
+    choices = {operands[1] for opcode, operands in found if opcode == Ins.Select and constants & set(operands[3:])}
+    known = [
+        operand
+        for opcode, operands in found
+        if opcode in {Ins.FAdd, Ins.FSub, Ins.FMul, Ins.FDiv}
+        for operand in operands[2:]
+        if operand in constants | choices
+    ]
+    assert len(known) == (0 if hides else zeros)

@@ -87,6 +87,7 @@ class Code:
         self.block = self.first_block
         self.terminated = False
         self.ranges: dict[int, tuple[int, int]] = {}
+        self.unfoldable: set[int] = set()  # f32 of which no compiler knows the value
         self.canonical: set[int] = set()  # floats that are not subnormals
         self.floats: dict[int, Known] = {}  # those that are known; a specialization constant is not
         self._known: dict[object, int] = {}

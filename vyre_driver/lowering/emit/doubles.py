@@ -45,22 +45,23 @@ def _constant(code: Code, value: float) -> int:
 
 
 def arithmetic(code: Code, opcode: int, left: int, right: int) -> int:
-    """Return the result of FAdd, FSub, FMul or FDiv, rounded by itself."""
+    """Return the result of FAdd, FSub, FMul or FDiv, rounded by itself.
+
+    llvmpipe's compiler takes x * 0 and 0 / x for 0, and x + 0 for x; a quotient by a constant 0 is undefined there.
+    """
+    if code.target.hides and (code.target.strict or opcode == Ins.FDiv):
+        left, right = _without_known_zero(code, left), _without_known_zero(code, right, also_negative=opcode == Ins.FSub)
     return held(code, floats.exact(code, opcode, code.f64, number(code, left), number(code, right)))
 
 
-def divide(code: Code, left: int, right: int) -> int:
-    """Return the quotient; on llvmpipe of operands that its compiler does not know to be 0.
+def _without_known_zero(code: Code, operand: int, *, also_negative: bool = False) -> int:
+    """Return the 64 bits of an f64, hidden where they can be those of +0, which alone its compiler looks for.
 
-    A quotient by a constant +0 is undefined there, and one of it is 0, also where it finds that constant late.
+    A difference is a sum with the negation there, so that -0 counts too where it is taken away.
     """
-    operands = [_without_known_zero(code, one) if code.target.hides else one for one in (left, right)]
-    return arithmetic(code, Ins.FDiv, *operands)
-
-
-def _without_known_zero(code: Code, operand: int) -> int:
-    """Return the 64 bits of an f64, hidden where they can be those of +0, which alone its compiler looks for."""
     low, high = wide.halves(code, operand)
+    if also_negative and high == code.const(floats.SIGN):
+        return wide.joined(code, low, hidden_constant(code, floats.SIGN))
     if code.range_of(high)[0] > 0:
         return operand
     return wide.joined(code, low, hidden_constant(code, 0) if high == code.const(0) else hide(code, high))

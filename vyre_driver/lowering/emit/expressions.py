@@ -183,11 +183,12 @@ class Expressions:
             cannot(term, f"a select of {yes.kind.name} and {no.kind.name}", "two values of one type")
         if yes.kind.form is Form.I32:
             return Value(integers.choose_signed(self._code, condition, yes.id, no.id), yes.kind)
-        result = self._code.select(yes.kind.form, condition, yes.id, no.id)
         if yes.kind.form is Form.F32:
-            floats.kept(self._code, result, yes.id, no.id)
+            result = floats.select(self._code, condition, yes.id, no.id)
             folding.note_select(self._code, result, condition, yes.id, no.id)
-        elif yes.kind.form is Form.U32:
+            return Value(result, yes.kind)
+        result = self._code.select(yes.kind.form, condition, yes.id, no.id)
+        if yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
             self._code.narrow(result, min(low, least), max(high, most))
             if low == high and least == most:

@@ -144,7 +144,7 @@ _DOUBLES: dict[str, Lowering] = {
     "add<f64>": _double(Ins.FAdd),
     "sub<f64>": _double(Ins.FSub),
     "mul<f64>": _double(Ins.FMul),
-    "div<f64>": doubles.divide,
+    "div<f64>": _double(Ins.FDiv),
     "min<f64>": _function(Glsl.NMin),
     "max<f64>": _function(Glsl.NMax),
     "sqrt<f64>": _function(Glsl.Sqrt),

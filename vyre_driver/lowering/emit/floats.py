@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.hiding import hidden_constant, hide_number
+from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.lowering.emit.target import FLUSH
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import Decoration
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000, 0x0080_0000
 ONE, HALF, QUIET_NAN = 0x3F80_0000, 0x3F00_0000, 0x7FC0_0000
 
+# A one and a zero whose signs differ.
+_WITH_ANOTHER_SIGN = ({ONE, SIGN}, {ONE | SIGN, 0})
 # What gives no subnormals, whatever it is given.
 _NEVER_SUBNORMAL = frozenset(
     {*(Glsl.RoundEven, Glsl.Floor, Glsl.Ceil, Glsl.Trunc, Glsl.Sqrt, Glsl.InverseSqrt), *(Glsl.Cosh, Glsl.Cos, Glsl.Acos)}
@@ -49,7 +53,7 @@ def cleared(code: Code, operand: int) -> int:
         return operand
     tiny = code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
     zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, code.bits(operand), code.const(SIGN)))
-    return code.normal(code.op(Ins.Select, code.f32, tiny, zero, operand))
+    return _as_unfoldable_as(code, code.normal(code.op(Ins.Select, code.f32, tiny, zero, operand)), operand)
 
 
 def result(code: Code, made: int) -> int:
@@ -67,12 +71,49 @@ def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
     return found
 
 
+def unfoldable(code: Code, operand: int) -> int:
+    """Return a float that llvmpipe's compiler cannot take for a constant zero, the float itself on other drivers.
+
+    It takes x * 0, 0 / x and x / 0 for 0, and x + 0 for x: infinities, NaNs and the signs of zeros are lost. Other constants
+    stay as they are.
+    """
+    known = code.floats.get(operand)
+    least = LEAST_NORMAL if code.target.strict else 1
+    return operand if isinstance(known, int) and known & MAGNITUDE >= least else hidden_float(code, operand)
+
+
+def hidden_float(code: Code, operand: int) -> int:
+    """Return a float that llvmpipe's compiler cannot take for any constant, the float itself on other drivers."""
+    if not (code.target.hides and code.measured) or operand in code.unfoldable:
+        return operand
+    known = code.floats.get(operand)
+    # By another zero than words are hidden by: the two may meet, and the same twice would cancel.
+    word = hidden_constant(code, known) if isinstance(known, int) else hide_number(code, code.bits(operand))
+    made = of_bits(code, word)
+    code.unfoldable.add(made)
+    if known is not None:
+        code.floats[made] = known
+    return kept(code, made, operand)
+
+
+def _as_unfoldable_as(code: Code, made: int, operand: int) -> int:
+    """Return a value that hides as much from a compiler as the operand that it is made of."""
+    if operand in code.unfoldable:
+        code.unfoldable.add(made)
+    return made
+
+
 def arithmetic(code: Code, opcode: int, *operands: int) -> int:
     """Return the result of FAdd, FSub, FMul or FDiv."""
-    clean = [flushed(code, one) for one in operands]
+    if code.target.strict or opcode == Ins.FDiv:
+        operands = tuple(unfoldable(code, operand) for operand in operands)
+    clean = [flushed(code, operand) for operand in operands]
     if code.target.contracts:
         return result(code, code.op(opcode, code.f32, *clean))
-    return result(code, exact(code, opcode, code.f32, *clean))
+    made = exact(code, opcode, code.f32, *clean)
+    if code.target.strict:
+        code.unfoldable.add(made)
+    return result(code, made)
 
 
 def kept(code: Code, made: int, *operands: int) -> int:
@@ -83,7 +124,7 @@ def kept(code: Code, made: int, *operands: int) -> int:
 def negate(code: Code, operand: int) -> int:
     """Return the negation."""
     clean = flushed(code, operand)
-    return kept(code, code.op(Ins.FNegate, code.f32, clean), clean)
+    return _as_unfoldable_as(code, kept(code, code.op(Ins.FNegate, code.f32, clean), clean), clean)
 
 
 def extended(code: Code, number: int, *operands: int) -> int:
@@ -109,7 +150,7 @@ def absolute(code: Code, operand: int) -> int:
     if operand not in code.canonical:  # and no operation of the device's flushes it
         tiny = code.op(Ins.ULessThan, code.bool, size, code.const(LEAST_NORMAL))
         size = code.op(Ins.Select, code.u32, tiny, code.const(0), size)
-    return code.normal(of_bits(code, size))
+    return _as_unfoldable_as(code, code.normal(of_bits(code, size)), operand)
 
 
 def abs_diff(code: Code, left: int, right: int) -> int:
@@ -162,8 +203,20 @@ def fma(code: Code, a: int, b: int, c: int) -> int:
     if "shaderFloat64" not in code.target.features:
         cannot(None, "an fma that rounds once", "shaderFloat64, or a configuration with a ulp budget")
     # Exact, or Mesa takes an integer that was rounded to f32 as an f64 that was not.
-    clean = [exact(code, Ins.FConvert, code.f64, flushed(code, one)) for one in (a, b, c)]
-    return flushed(code, code.op(Ins.FConvert, code.f32, _odd_sum(code, clean)))
+    clean = [exact(code, Ins.FConvert, code.f64, flushed(code, unfoldable(code, operand))) for operand in (a, b, c)]
+    made = code.op(Ins.FConvert, code.f32, _odd_sum(code, clean))
+    code.unfoldable.add(made)
+    return flushed(code, made)
+
+
+def select(code: Code, condition: int, yes: int, no: int) -> int:
+    """Return one float or the other.
+
+    llvmpipe's compiler makes a number of the condition where one is 1 or -1 and the other a zero, which gets the sign of the 1.
+    """
+    if {code.floats.get(yes), code.floats.get(no)} in _WITH_ANOTHER_SIGN:
+        yes, no = unfoldable(code, yes), unfoldable(code, no)
+    return kept(code, code.select(Form.F32, condition, yes, no), yes, no)
 
 
 def _odd_sum(code: Code, operands: list[int]) -> int:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.lowering.emit import floats
 from vyre_driver.lowering.emit.code import Choice, Code, Value
 from vyre_driver.lowering.emit.kinds import Form
 
@@ -95,7 +96,7 @@ def _alternatives(known: Known) -> int:
 def _emitted(code: Code, known: Known) -> int:
     if not isinstance(known, Choice):
         return code.const_f32(known)
-    result = code.select(Form.F32, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
+    result = floats.select(code, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
     code.floats[result] = known
     return code.normal(result)  # as all results are
 

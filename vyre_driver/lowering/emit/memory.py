@@ -64,6 +64,8 @@ class Memory:
                 code.narrow(result, 0, most)
         if buffer.canonical:
             code.normal(result)
+        if not buffer.is_local:
+            code.unfoldable.add(result)
         return Value(code.remember(key, result), kind)
 
     def store(self, term: Term, name: str, place: Place, value: Value) -> None:
@@ -71,13 +73,16 @@ class Memory:
         buffer = self.buffers.named(name, term)
         if buffer.kind != value.kind:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
+        code = self._code
+        if code.target.strict and value.id in code.floats and name in code.uses.loaded:  # compilers look through memory
+            value = value._replace(id=floats.hidden_float(code, value.id))
         if buffer.canonical:
-            value = value._replace(id=floats.flushed(self._code, value.id))
+            value = value._replace(id=floats.flushed(code, value.id))
         index, inside = self._check(term, name, place)
         if inside is None:
             self._write(buffer, index, value)
         else:
-            with when(self._code, inside):
+            with when(code, inside):
                 self._write(buffer, index, value)
         self.buffers.changed(buffer)
 

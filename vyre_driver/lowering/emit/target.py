@@ -27,7 +27,7 @@ class LoweringTarget(NamedTuple):
     without it they are the device's own. ``contracts`` lets the device join a product and a sum. ``fuses`` says that the
     device's own fma rounds once, ``divides`` that its quotients do, ``fences`` that atomics with an order may stand where only
     some invocations come. ``checks`` keeps indices inside of bound buffers; without it the device does. ``lines`` are those of
-    a ProgramConfig. ``hides`` hides from the device's compiler what is pushed, and what can be 0 in a quotient of f64.
+    a ProgramConfig. ``hides`` hides from the device's compiler what is pushed, and floats that it might take for a constant 0.
     ``loop_limit`` is the number of turns after which the driver ends the program's loops, 0 where it ends none: the code then
     tells the host that a loop was cut.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import Code, Value, cannot
+from vyre_driver.lowering.emit.floats import hidden_float
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
@@ -73,9 +74,12 @@ class Variables:
         self._put(slot, value)
 
     def _put(self, slot: _Slot, value: Value) -> None:
-        self._code.effect(Ins.Store, slot.variable, value.id)
+        code, stored = self._code, value.id
+        if value.kind.form is Form.F32 and code.target.strict:
+            stored = hidden_float(code, stored)  # or a compiler finds a constant when it unrolls a loop
+        code.effect(Ins.Store, slot.variable, stored)
         self._renew(slot)
-        self._code.remember((slot.variable, slot.version), value.id)
+        code.remember((slot.variable, slot.version), stored)
 
     def read(self, name: str) -> Value:
         """Return the value of a variable."""
@@ -90,6 +94,8 @@ class Variables:
                 code.normal(found)
             if self._hides and code.loop_cuts is not None:
                 found = code.remember(key, code.loop_cuts.hidden_value(slot.kind.form, found))
+            if slot.kind.form is Form.F32 and code.target.strict:
+                code.unfoldable.add(found)
         return Value(found, slot.kind)
 
     def forget(self) -> None:

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.target.config import SourceLines
 
-EMITTER_VERSION = 21
+EMITTER_VERSION = 20
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
+
+HIDING_VERSION = 2
+"""In the keys of targets that hide, and raised in place of the emitter's version by what changes the bytes for these alone."""
 
 FLUSH = float_control(Capability.DenormFlushToZero, 32)
 PRESERVE = float_control(Capability.SignedZeroInfNanPreserve, 32)
@@ -55,10 +58,11 @@ class LoweringTarget(NamedTuple):
 
     def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
-        names = ("strict", "fuses", "divides", "fences", "contracts", "checks", "hides")
+        names = ("strict", "fuses", "divides", "fences", "contracts", "checks")
         found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
         if self.loop_limit:
             found["loop_limit"] = self.loop_limit
+        found["hides"] = HIDING_VERSION if self.hides else 0
         if self.lines is not None:
             found["lines"] = hashlib.blake2b(repr(self.lines).encode(), digest_size=16).digest()
         return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.display.line import count
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
@@ -56,7 +55,8 @@ def call_problems(call: Call, types: list[DataType | None], signature: Operation
     for spelling in sorted({*signature.arguments, signature.result} - _SPELLINGS.keys()):
         yield CallProblem(Rule.CALL_TYPE_NAME, f"the signature of {name} names the type {quoted(spelling)}", "name a data type")
     if len(types) != len(signature.arguments):
-        text = f"{name} takes {count(len(signature.arguments), 'argument')}, and got {len(types)}"
+        count = len(signature.arguments)
+        text = f"{name} takes {count} argument{'s' * (count != 1)}, and got {len(types)}"
         yield CallProblem(Rule.CALL_ARITY, text, "give as many arguments as it takes")
         return
     for place, (got, spelling) in enumerate(zip(types, signature.arguments, strict=True)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.errors import KernelSyntaxError, KernelTypeError
@@ -151,7 +151,8 @@ def _filled(
     with t.draft.side() as body:
         frame.returned = Exit("inside", Rooms(t.draft).take)
         t.run(source.body)
-    return _assembled(t, signature, arrays, sizes, body)
+    updates = updates_of(t, body, sizes)
+    return replace(_assembled(t, signature, arrays, sizes, body), updates=updates)
 
 
 def _array(parameter: Parameter, elements: dict[str, ScalarType]) -> Array:
@@ -199,7 +200,6 @@ def _assembled(
     t: Translation, signature: KernelSignature, arrays: dict[str, ScalarType], sizes: tuple[int, int, int], body: Body
 ) -> TranslatedKernel:
     """Return the program: buffers, numbers that are given, and the body under its guard."""
-    updates = updates_of(t, body, sizes)
     tests = [*_within_extents(t, signature), *layout_tests(t)]
     if tests:
         body = [Branch(functools.reduce(functools.partial(Binary, BinOp.AND), tests), body, [], None)]
@@ -236,7 +236,6 @@ def _assembled(
         uses=tuple(t.uses),
         open_axes=t.open_axes,
         variables=tuple(dict.fromkeys(t.variables)),
-        updates=updates,
     )
 
 

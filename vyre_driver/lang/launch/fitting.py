@@ -144,8 +144,7 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     if limits is not None and reach.within(limits) != reach:
         _check_may_go_round(definition, reach, limits)
         specialization, reach = replace(specialization, strides=True), reach.within(limits)
-    if translated.updates and mode != "trap":  # which tells of each race by itself
-        check_updates(name, signature, translated, reach)
+    check_updates(definition, translated, reach, mode)
     left_out = left_out_shapes(name, signature, translated, shapes, reach, made)
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.frontend.updates import Update
     from vyre_driver.lang.launch.extents import Reach
+    from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import KernelSignature
 
 
@@ -20,8 +21,10 @@ class RaceWarning(UserWarning):
     """Several invocations of a kernel may load, change and store one element at once, and lose what others store."""
 
 
-def check_updates(kernel: str, signature: KernelSignature, translated: TranslatedKernel, reach: Reach) -> None:
+def check_updates(definition: Definition, translated: TranslatedKernel, reach: Reach, mode: str | None) -> None:
     """Check that the invocations of a call do not all load, change and store one element.
+
+    The reference interpreter, whose ``mode`` is ``"trap"``, tells of each race by itself.
 
     Warns (RaceWarning), at the line of the kernel, where a condition decides it that is not known before the call.
 
@@ -30,23 +33,23 @@ def check_updates(kernel: str, signature: KernelSignature, translated: Translate
     KernelTypeError
         If they certainly do: nearly all that they store is lost.
     """
-    for update in translated.updates:
+    for update in translated.updates if mode != "trap" else ():
         count = _count(translated, reach, update)
         if count < update.least or 0 in reach.groups or 0 in (reach.extent or ()):
             continue
         element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
-        along = f"there are {count:,} along {axis_name(signature, update)}"
+        along = f"there are {count:,} along {axis_name(definition.signature, update)}"
+        who = f"invocations of {definition.name!r}"
         if update.is_certain:
             raise KernelTypeError(
-                f"invocations of {kernel!r} load {element}, change it and store it, and lose what others store: {along}",
+                f"{who} load {element}, change it and store it, and lose what others store: {along}",
                 fix=fix,
                 frames=shown_frames(update.place),
                 count=count,
             )
         source, function = update.place.frames[-1].source, update.place.frames[-1].function
         warnings.warn_explicit(
-            f"invocations of {kernel!r} may load {element}, change it and store it at once, and lose updates: {along}. "
-            f"Fix: {fix}.",
+            f"{who} may load {element}, change it and store it at once, and lose updates: {along}. Fix: {fix}.",
             RaceWarning,
             source.filename,
             getattr(update.place.node, "lineno", source.first_line),

@@ -111,20 +111,6 @@ def missing_is_named() -> Iterator[None]:
         raise unusable from error
 
 
-def check_required() -> None:
-    """Check that numpy and blake3 are there, which nearly every package needs, and that numpy fits.
-
-    Raises
-    ------
-    InstallationUnusable
-        If one is missing, or numpy is another module or too old.
-    """
-    with missing_is_named():
-        import blake3  # noqa: F401 -- only whether it is there
-        import numpy as np  # noqa: F401 -- the same
-    check_numpy()
-
-
 def explained(error: ImportError | AttributeError) -> InstallationUnusable | None:
     """Return an error in a sentence, if a required package is missing or is another module, or a compiled module is refused."""
     from vyre_driver.errors import InstallationUnusable

@@ -83,10 +83,8 @@ def record_whole(found: dict[str, Any], op: int, operands: tuple[int, ...], text
         found["entry_points"].append((operands[0], operands[1], text))
     elif op in {16, 331}:
         found["modes"].append((operands[0], operands[1], operands[2:]))
-    elif op == 3:
-        found["languages"].append(operands[0])
-    elif op == 17:
-        found["capabilities"].append(operands[0])
+    elif op in {3, 17}:
+        found["languages" if op == 3 else "capabilities"].append(operands[0])
     elif op == 59:
         found["variables"].append((operands[1], operands[0], operands[2]))
     elif op == 71 and operands[1] in DECORATIONS:

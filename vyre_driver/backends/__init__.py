@@ -3,9 +3,9 @@
 The backends themselves are imported when one of them is asked for.
 """
 
-from vyre_driver import _loading
+from vyre_driver.process.imports import check_required
 
-_loading.check_required()
+check_required()
 
 from vyre_driver.backends.acquisition import (
     Acquisition,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver import _loading
+from vyre_driver.process.imports import check_required
 
-_loading.check_required()
+check_required()
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.attention import attention_of

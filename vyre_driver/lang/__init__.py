@@ -10,9 +10,9 @@ Examples
 
 from typing import TYPE_CHECKING
 
-from vyre_driver import _loading
+from vyre_driver.process.imports import check_required
 
-_loading.check_required()
+check_required()
 
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.elementwise import Elementwise, elementwise, fuse

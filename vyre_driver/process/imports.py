@@ -7,7 +7,23 @@ from __future__ import annotations
 
 import sys
 
+from vyre_driver._loading import check_numpy, missing_is_named
 from vyre_driver.process._lock import call_uninterrupted
+
+
+def check_required() -> None:
+    """Import numpy and blake3, which nearly every package needs, and check that numpy fits.
+
+    Raises
+    ------
+    InstallationUnusable
+        If one is missing, or numpy is another module or too old.
+    """
+    with missing_is_named():
+        import blake3  # noqa: F401 -- only whether it is there
+
+        import_numpy()
+    check_numpy()
 
 
 def import_numpy() -> None:

@@ -1,8 +1,8 @@
 """Specialization constants: typed values, and the words that a pipeline gets for them."""
 
-from vyre_driver import _loading
+from vyre_driver.process.imports import check_required
 
-_loading.check_required()
+check_required()
 
 from vyre_driver.specialization.resolve import Specialization, SpecializedConstant, specialize
 from vyre_driver.specialization.upstream import (

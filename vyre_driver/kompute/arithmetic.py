@@ -64,9 +64,17 @@ class NoArithmetic:
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:
-        size: int
-        described: str
-        read: Callable[[], NDArray[Any]]
+
+        @property
+        def size(self) -> int:
+            """The number of elements."""
+
+        @property
+        def described(self) -> str:
+            """What messages call it."""
+
+        def read(self) -> NDArray[Any]:
+            """Return a copy."""
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: object, **_: object) -> NoReturn:
         """Raise NotAnArray for a function of numpy."""

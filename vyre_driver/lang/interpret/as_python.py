@@ -162,7 +162,8 @@ class _Calls:
         if isinstance(function, Function):
             function = function.function
         if isinstance(function, types.MethodType) and not isinstance(function.__self__, Workgroup):
-            return functools.partial(self._called, path, spot, function.__func__, function.__self__)
+            plain: Any = function.__func__
+            return functools.partial(self._called, path, spot, plain, function.__self__)
         if not isinstance(function, types.FunctionType):
             return function  # type: ignore[no-any-return] # translated before: it can be called
         return functools.partial(self._called, path, spot, function)

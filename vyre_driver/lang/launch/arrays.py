@@ -65,7 +65,8 @@ def _elements(kernel: str, parameter: Parameter, octets: NDArray[np.uint8]) -> N
             element_bytes=size,
         )
     if element is bool_ and not _of_array(parameter).access.writes:
-        return octets != 0  # other bytes than 0 and 1 are no bools
+        bools: NDArray[np.bool_] = octets != 0  # other bytes than 0 and 1 are no bools
+        return bools
     return octets.view(element.dtype)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.errors import InstallationUnusable
-from vyre_driver.process.workers import answer_of, python_executable
+from vyre_driver.process.workers import python_executable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +58,15 @@ def test_a_program_with_python_inside_is_not_started(program: Path, monkeypatch:
 def test_a_frozen_program_is_not_started_again(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(made(tmp_path / name, tmp_path)))
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    answer = answer_of("vyre_driver.cli.doctor_probe", "python", within=60)[0]
-    assert (answer["state"], (tmp_path / "started").exists()) == ("ok", False)
+    with pytest.raises(InstallationUnusable) as caught:
+        python_executable()
+    assert (str(caught.value), (tmp_path / "started").exists()) == (
+        (
+            f"a child process needs a Python {VERSION} that can import vyre_driver, and this is a frozen program, whose modules no "
+            "Python can import. Fix: do without child processes: Driver() without isolated=True, tuning without isolation."
+        ),
+        False,
+    )
 
 
 @pytest.mark.usefixtures("without_python")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import select
 import shlex
 import shutil
@@ -209,51 +208,44 @@ def command_to_try(module: str, *arguments: str) -> str:
 def python_executable() -> str:
     """Return the path of a Python that runs this package: ``sys.executable``, or else the Python that it was made from.
 
-    In a frozen program (PyInstaller) and in one that Python is embedded in (uWSGI, Blender), ``sys.executable`` may be that
-    program, which would be started once more.
+    In a program that Python is embedded in (uWSGI, Blender), ``sys.executable`` may be that program, which would be started
+    once more. The modules of a frozen program (PyInstaller) can be imported by no other Python.
 
     Raises
     ------
     InstallationUnusable
         If there is none.
     """
-    if not _is_asked():
-        version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    needs = f"a child process needs a Python {version} that can import vyre_driver, and"
+    without = "do without child processes: Driver() without isolated=True, tuning without isolation"
+    if hasattr(sys, "frozen") or not Path(_PACKAGES, "vyre_driver", "__init__.py").is_file():
+        raise InstallationUnusable(
+            f"{needs} this is a frozen program, whose modules no Python can import", fix=without, path=sys.executable
+        )
+    if not settings.foreign_variables((_ASKED,)):  # else this process was started to find out whether it is a Python
         base = getattr(sys, "_base_executable", None)
-        at_prefix = str(Path(sys.base_exec_prefix, "bin", version))
-        for path in (sys.executable, base, at_prefix, shutil.which(version)):
-            if path and _is_this_python(path, is_frozen=hasattr(sys, "frozen")):
+        at_prefix = str(Path(sys.base_exec_prefix, "bin", f"python{version}"))
+        for path in (sys.executable, base, at_prefix, shutil.which(f"python{version}")):
+            if path and _is_this_python(path):
                 return str(path)
     raise InstallationUnusable(
-        f"a child process needs a Python {sys.version_info[0]}.{sys.version_info[1]} that can import vyre_driver, and "
-        f"sys.executable is {sys.executable!r}, which is none",
-        fix="set sys.executable to the path of that Python, or do without child processes: Driver() without isolated=True, "
-        "tuning without isolation",
+        f"{needs} sys.executable is {sys.executable!r}, which is none",
+        fix=f"set sys.executable to the path of that Python, or {without}",
         path=sys.executable,
     )
 
 
-def _is_asked() -> bool:
-    """Whether this process was started to find out whether it is a Python."""
-    return bool(settings.foreign_variables((_ASKED,)))
-
-
 @functools.lru_cache(maxsize=16)
-def _is_this_python(path: str, *, is_frozen: bool) -> bool:
-    """Return whether a program is a Python as this one; none is started whose name does not say that it is a Python.
-
-    Modules of a frozen program that lie in its archive can be imported by no other Python.
-    """
-    if not os.path.isabs(path) or not re.search("py", os.path.basename(path)) or not os.access(path, os.X_OK):  # noqa: PTH117, PTH119
+def _is_this_python(path: str) -> bool:
+    """Return whether a program is a Python as this one; none is started whose name does not say that it is a Python."""
+    if not os.path.isabs(path) or "py" not in os.path.basename(path) or not os.access(path, os.X_OK):  # noqa: PTH117, PTH119
         return False
-    if not is_frozen and sys.orig_argv and os.path.realpath(path) == os.path.realpath("/proc/self/exe"):
+    if sys.orig_argv and os.path.realpath(path) == os.path.realpath("/proc/self/exe"):
         return True  # this process, which a command line of Python's started
-    if is_frozen and (path == sys.executable or not Path(_PACKAGES, "vyre_driver", "__init__.py").is_file()):
-        return False
     try:
-        done = run_tool(
-            [path, "-I", "-S", "-c", _ABOUT], b"", _ABOUT_S, env=settings.child_environment(**{_ASKED: str(os.getpid())})
-        )
+        asks = settings.child_environment(**{_ASKED: str(os.getpid())})
+        done = run_tool([path, "-I", "-S", "-c", _ABOUT], b"", _ABOUT_S, env=asks)
     except (OSError, ChildTimeout):
         return False
     return done.stdout.decode("utf-8", "replace").strip() == f"{sys.implementation.cache_tag}{sys.abiflags}"

@@ -86,7 +86,7 @@ def test_a_kernel_is_shown(run_here: RunChild, files: Path) -> None:
     ("arguments", "said"),
     [
         (("check", "broken.py"), "2202: broken.py cannot be imported (ModuleNotFoundError: No module named 'nowhere_at_all')."),
-        (("check", "none.py"), "2202: none.py is no Python file. Fix: name a .py file."),
+        (("check", "none.py"), "2202: none.py does not exist. Fix: name a Python file that is there."),
         (("show", "good.py"), "2501: 'good.py' is not FILE:NAME."),
         (("show", "good.py:twise"), "2501: good.py has no kernel 'twise'. Fix: name twice."),
         (("show", "good.py:twice", "--with", "T=q"), "2501: --with T=q is neither a number nor a type."),

@@ -116,6 +116,9 @@ def test_weights_that_are_tensors_are_quantized_as_arrays_are() -> None:
     for quantized in (kernels.quantized_int4, kernels.quantized_int8):
         for found, right in zip(quantized(weight), quantized(weight.numpy()), strict=True):
             assert np.array_equal(found, right)
+        rounded = weight.to(torch.bfloat16)
+        for found, right in zip(quantized(rounded), quantized(rounded.float().numpy()), strict=True):
+            assert np.array_equal(found, right)
 
 
 @pytest.mark.parametrize("way", ["1", "python"])

@@ -58,7 +58,9 @@ class WeightFormat:
 
     def quantized(self, weight: NDArray[Any], group: int) -> tuple[NDArray[Any], NDArray[np.float16]]:
         """Return weights as they are stored and their scales; as ``quantized_int4``."""
-        weight = as_array(weight, f"the weight of {self.function}") if is_tensor(weight) else weight
+        if is_tensor(weight):
+            weight = as_array(weight, f"the weight of {self.function}")
+            weight = weight.astype(np.float32) if weight.dtype.name == "bfloat16" else weight  # exact
         self._check(weight, group)
         grouped = weight.reshape(len(weight), weight.shape[1] // group, group).astype(np.float64)
         largest = np.abs(grouped).max(axis=2, initial=0, keepdims=True)
@@ -126,7 +128,8 @@ def quantized_int4(weight: NDArray[Any], group: int = GROUP_MULTIPLE) -> tuple[N
     Parameters
     ----------
     weight
-        A matrix of float16, float32 or float64, all of its numbers finite: an array, or a tensor of PyTorch on the CPU.
+        A matrix of float16, float32 or float64, all of its numbers finite: an array, or a tensor of PyTorch on the CPU, which
+        may be of bfloat16 too where ml_dtypes is installed.
     group
         How many weights of a row have a scale in common: a multiple of 32 that divides k; k is one scale a row.
 

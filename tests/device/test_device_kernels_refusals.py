@@ -102,7 +102,7 @@ def test_a_kernel_made_without_a_driver_says_what_to_pass(name: str) -> None:
         2201,
         (
             f"{name} is made for a driver and got something of type ndarray. "
-            "Fix: pass a Driver that this process has opened, and call what comes back on arrays."
+            "Fix: pass a Driver, and call what comes back on arrays."
         ),
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import cannot
-from vyre_driver.lowering.emit.hiding import hidden_constant, hide_number
+from vyre_driver.lowering.emit.hiding import hidden_float_bits, hide_number
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.lowering.emit.target import FLUSH
 from vyre_driver.spirv.instructions import Glsl, Ins
@@ -87,8 +87,8 @@ def hidden_float(code: Code, operand: int) -> int:
     if not (code.target.hides and code.measured) or operand in code.unfoldable:
         return operand
     known = code.floats.get(operand)
-    # By another zero than words are hidden by: the two may meet, and the same twice would cancel.
-    word = hidden_constant(code, known) if isinstance(known, int) else hide_number(code, code.bits(operand))
+    # Not by the zero that words are hidden by: the two may meet, and the same twice would cancel.
+    word = hidden_float_bits(code, known) if isinstance(known, int) else hide_number(code, code.bits(operand))
     made = of_bits(code, word)
     code.unfoldable.add(made)
     if known is not None:

@@ -14,7 +14,7 @@ from vyre_driver.spirv.instructions import Ins
 if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code
 
-_ALTERNATING = 0x5555_5555
+_ALTERNATING, _PAIRS = 0x5555_5555, 0x3333_3333  # what differs from all ones, and from each other: equal zeros would cancel
 
 
 def hide(code: Code, word: int) -> int:
@@ -41,10 +41,20 @@ def hide_flag(code: Code, word: int) -> int:
 
 def hidden_constant(code: Code, value: int) -> int:
     """Return a u32 that no compiler knows, where the program has a buffer to hide it by."""
+    return _hidden_constant(code, value, 0 if value else U32_MAX)
+
+
+def hidden_float_bits(code: Code, bits: int) -> int:
+    """Return the bits of an f32 constant as a u32 that no compiler knows, nor when it is hidden once more."""
+    return _hidden_constant(code, bits, bits ^ _PAIRS)
+
+
+def _hidden_constant(code: Code, value: int, otherwise: int) -> int:
+    """Return a constant, which would be ``otherwise`` in a buffer without elements."""
     if not code.measured:
         return code.const(value)
-    otherwise = code.const(0 if value else U32_MAX)
-    return code.early(("hidden constant", value), Ins.Select, code.u32, _is_empty(code), otherwise, code.const(value))
+    sides = code.const(otherwise), code.const(value)
+    return code.early(("hidden constant", value, otherwise), Ins.Select, code.u32, _is_empty(code), *sides)
 
 
 def hide_f32(code: Code, value: int) -> int:

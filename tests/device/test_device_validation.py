@@ -89,7 +89,8 @@ def validated(run_python: RunChild, tmp_path: Path, case: str) -> Finished:
     settings = tmp_path / "vk_layer_settings.txt"
     settings.write_text(SETTINGS, "utf-8")
     layers = os.pathsep.join([VALIDATOR, *filter(None, [os.environ.get("VK_INSTANCE_LAYERS")])])
-    return run_python(str(CHILD), case, env={"VK_INSTANCE_LAYERS": layers, "VK_LAYER_SETTINGS_PATH": str(settings)})
+    env = {"VK_INSTANCE_LAYERS": layers, "VK_LAYER_SETTINGS_PATH": str(settings)}
+    return run_python(str(CHILD), case, env=env, hangs_after_s=300)  # a newer layer takes longer over a hundred shaders
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -25,7 +25,11 @@ SHADERS = Path("shaders")
 COMPILED = SHADERS / "compiled.json"
 # Shaders compiled more than once: what is compiled beside SOURCE.spv, and with which macros.
 VARIANTS = {
-    "attention": {"attention_f16": ["HALVES"], "attention_bf16": ["BFLOATS"]},
+    "attention": {
+        f"attention{dtype}{parts}": [*macros, *split]
+        for dtype, macros in (("", []), ("_f16", ["HALVES"]), ("_bf16", ["BFLOATS"]))
+        for parts, split in (("", []), ("_parts", ["PARTS"]))
+    },
     "layernorm": {
         f"{name}{dtype}{kind}{wide}": [*rms, *halves, *macros, *vectors]
         for name, rms in (("layernorm", []), ("rmsnorm", ["RMS"]))

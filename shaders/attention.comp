@@ -4,6 +4,7 @@
 // o = softmax(scale * q @ k^T) @ v of each head, in one pass over the keys, on ordinary units; all sums are float32.
 // setup.py compiles each variant: arrays are float32, with HALVES float16, with BFLOATS bfloat16.
 // A workgroup makes QUERIES rows of one head. In a step each invocation scores one key, then each sums its places of a row.
+// With PARTS a dispatch goes over some of the keys only, for drivers that end long loops, and keeps what it has for the next one.
 layout(local_size_x = 128) in;
 const uint INVOCATIONS = 128, QUERIES = 8, LANES = INVOCATIONS / QUERIES;
 const uint MOST_PLACES = 2;  // of a row, for each invocation: heads have at most 256
@@ -39,7 +40,19 @@ layout(push_constant) uniform Push {
     uint head;  // elements of a row
     uint is_causal;
     uint q_row, q_head, k_row, k_head;  // elements from a row and from a head to the next one, of q and o, of k and v
+#ifdef PARTS
+    uint first_key, end_key;  // of this dispatch; the first one is at a whole number of steps
+#endif
 };
+
+#ifdef PARTS
+#define FIRST_KEY first_key
+#define END_KEY end_key
+layout(set = 0, binding = 4) buffer State { float state[]; };  // of each query: its sums, the largest score, the sum of weights
+#else
+#define FIRST_KEY 0
+#define END_KEY keys
+#endif
 
 shared float rows[QUERIES][INVOCATIONS * MOST_PLACES];
 shared float scores[QUERIES][INVOCATIONS];
@@ -128,9 +141,26 @@ void main() {
             sums[r][p] = 0.0;
         }
     }
+#ifdef PARTS
+    uint of_state = ((batch * heads + of_head) * queries + first_row) * (head + 2);
+    if (first_key > 0) {
+        if (me < QUERIES && first_row + me < queries) {
+            largest[me] = state[of_state + me * (head + 2) + head];
+            total[me] = state[of_state + me * (head + 2) + head + 1];
+        }
+        [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
+            [[unroll]] for (uint p = 0; p < MOST_PLACES; ++p) {
+                uint place = me + p * INVOCATIONS;
+                if (place < head && first_row + r < queries) {
+                    sums[r][p] = state[of_state + r * (head + 2) + place];
+                }
+            }
+        }
+    }
+#endif
     barrier();
-    int seen = is_causal == 0 ? int(keys) : min(int(first_row + QUERIES) + shift, int(keys));
-    for (uint first = 0; int(first) < seen; first += INVOCATIONS) {
+    int seen = is_causal == 0 ? int(END_KEY) : min(int(first_row + QUERIES) + shift, int(END_KEY));
+    for (uint first = FIRST_KEY; int(first) < seen; first += INVOCATIONS) {
         score(first + me, first_row, of_k);
         barrier();
         weigh();
@@ -153,6 +183,23 @@ void main() {
         barrier();
     }
     barrier();
+#ifdef PARTS
+    if (end_key < keys) {
+        if (me < QUERIES && first_row + me < queries) {
+            state[of_state + me * (head + 2) + head] = largest[me];
+            state[of_state + me * (head + 2) + head + 1] = total[me];
+        }
+        [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
+            [[unroll]] for (uint p = 0; p < MOST_PLACES; ++p) {
+                uint place = me + p * INVOCATIONS;
+                if (place < head && first_row + r < queries) {
+                    state[of_state + r * (head + 2) + place] = sums[r][p];
+                }
+            }
+        }
+        return;
+    }
+#endif
     [[unroll]] for (uint r = 0; r < QUERIES; ++r) {
         [[unroll]] for (uint p = 0; p < MOST_PLACES; ++p) {
             uint place = me + p * INVOCATIONS;

@@ -6,7 +6,7 @@ Devices without cooperative matrices for the type, and heads of other sizes, tak
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,9 @@ _VECTORS, _BITS = np.dtype((np.uint32, 4)), np.dtype(np.uint16)
 _SHADERS = {"float32": "attention", "float16": "attention_f16", "bfloat16": "attention_bf16"}
 _HALVES = "storageBuffer16BitAccess"
 _QUERIES = 8  # of a workgroup of shaders/attention.comp
+_KEYS_OF_A_STEP, _TURNS_OF_A_STEP = 128, 200  # there, beside a turn for each element of a row
+_MOST_TURNS = 30_000  # of the loops of one dispatch on a CPU device: llvmpipe ends them after 65,535
+_STATE = "state"  # what dispatches for parts of the keys hand on
 _MOST_PLACES = 256  # of a row there
 _BY_HAND = "multiply with kernels.matmul, and weigh the scores with kernels.softmax"
 _LARGEST_HEAD = 128  # on matrices: of more there is no room in registers
@@ -113,6 +116,8 @@ class Attention(KernelDefinition):
         """Return the shader for ordinary units, and what the preferred candidate is for a head of 128; or that alone."""
         shipped = shipped_module(_SHADERS[self.element.name])
         fragment = self.fragment(device)
+        if fragment is None and device.physical.is_software:
+            return shipped, shipped_module(f"{_SHADERS[self.element.name]}_parts")
         if fragment is None:
             return (shipped,)
         return shipped, _emitted(self._described(device, fragment, self.space(device).preferred, _LARGEST_HEAD))
@@ -181,14 +186,31 @@ class Attention(KernelDefinition):
             )
         fragment = self.fragment(call.device)
         if fragment is None or not shape.keys:
-            return Plan((self._ordinary(call, shape),), output)
+            return self._on_ordinary_units(call, shape, output)
         description = self._described(call.device, fragment, call.candidate, shape.head)
         above = f"{shape.head} elements are more than {_LARGEST_HEAD}" if shape.head > _LARGEST_HEAD else None
         problem = above or description.problem()
         if problem is None:
             return Plan((self._matrices(call, shape, description),), output)
         self._tell_of_heads(shape, problem)
-        return Plan((self._ordinary(call, shape),), output)
+        return self._on_ordinary_units(call, shape, output)
+
+    def _on_ordinary_units(self, call: Call, shape: AttentionShape, output: Mapping[str, Operand]) -> Plan:
+        """Return one dispatch, or on a CPU device several for parts of the keys: its driver may end loops of many turns.
+
+        Each goes on with what the one before has kept, so that the result is that of one.
+        """
+        part = _MOST_TURNS // (shape.head + _TURNS_OF_A_STEP) * _KEYS_OF_A_STEP
+        whole = self._ordinary(call, shape)
+        if not call.device.physical.is_software or shape.keys <= part:
+            return Plan((whole,), output)
+        module, buffers = shipped_module(f"{_SHADERS[self.element.name]}_parts"), (*whole.buffers, _STATE)
+        steps = []
+        for first in range(0, shape.keys, part):
+            pushed = {**whole.push_constants, "first_key": first, "end_key": min(first + part, shape.keys)}
+            steps.append(replace(whole, module=module, buffers=buffers, push_constants=pushed))
+        rows = shape.batch * shape.heads * shape.queries
+        return Plan(tuple(steps), output, {_STATE: Operand((rows, shape.head + 2), np.dtype(np.float32))})
 
     def _tell_of_heads(self, shape: AttentionShape, problem: str) -> None:
         """Refuse heads that tensor cores do not take, or warn of them once."""

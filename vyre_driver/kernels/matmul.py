@@ -19,7 +19,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.tiles import check_rows, grid_of, refuse_parameters, row_count
+from vyre_driver.kernels.tiles import check_rows, grid_of, least_parts, refuse_parameters, row_count
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -86,10 +86,14 @@ _SPACE = TuningSpace(
 )
 
 
-def _split(candidate: Candidate, size: Size) -> int:
-    """Return how much of k a workgroup sums: all of it, or what the candidate and memory for the parts' sums leave."""
+def _split(candidate: Candidate, size: Size, least: int = 1) -> int:
+    """Return how much of k a workgroup sums: all of it, or what the candidate and memory for the parts' sums leave.
+
+    There are at least so many parts.
+    """
     m, n, k = size
     parts, step = min(candidate["SPLIT_K"], max(_MOST_PARTIAL // (m * n), 1)), candidate["UNROLL"]
+    parts = max(parts, least)
     return math.ceil(k / (parts * step)) * step if parts > 1 else k
 
 
@@ -177,7 +181,8 @@ class Matmul(KernelDefinition):
             return zeros_plan("c", c.shape, f32)
         del constants["SPLIT_K"]
         any_matrices, wide, adding = self.modules(call.device)
-        limits, part = call.device.physical.limits, _split(call.candidate, call.size)
+        limits, least = call.device.physical.limits, least_parts(k, call.candidate["UNROLL"], 1, call.device)
+        part = _split(call.candidate, call.size, least)
         parts = math.ceil(k / part)
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
         across, down, _ = grid_of(tiles, limits)

@@ -13,7 +13,7 @@ from vyre_driver.autotune.measure.definition import Operand, Plan, Step
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kernels.product_numbers import dtype_of
 from vyre_driver.kernels.product_tilings import fragment_of, holds_sums, tiling_of
-from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.tiles import grid_of, least_parts
 from vyre_driver.matrices.description import STAGES
 from vyre_driver.matrices.elements import VECTOR_BYTES
 from vyre_driver.matrices.parts import INVOCATIONS, parts_module
@@ -90,8 +90,12 @@ class ProductPlan:
 
     @property
     def _k_part(self) -> int:
-        step = STAGES * self._tiled.tiling.tile[2]
-        parts = min(self.call.candidate["SPLIT_K"], self._most_parts)
+        tiling = self._tiled.tiling
+        depth, step = tiling.tile[2], STAGES * tiling.tile[2]
+        # Ordinary units go over each depth of a step in a loop (matrices/scalar_product.py), matrices take two steps a turn.
+        least = least_parts(self.shape.k, depth, depth + 2 if tiling.is_scalar else 1, self.call.device)
+        parts = max(self.call.candidate["SPLIT_K"], least)
+        parts = min(parts, self._most_parts)
         return max(math.ceil(self.shape.k / (parts * step)), 1) * step
 
     @property

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from vyre_driver.autotune.measure.definition import Operand
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
     from vyre_driver.vulkan.devices import DeviceLimits
 
 _AXES = {1: "one axis", 2: "two axes"}
 _AXES_FIXES = {1: "give an array of one row or more", 2: "give a matrix: reshape a vector to one row or one column"}
+_MOST_TURNS = 65_400  # of loops, on a CPU device
 
 
 def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
@@ -29,6 +30,14 @@ def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
     """
     across = min(tiles, limits.max_compute_work_group_count[0])
     return across, math.ceil(tiles / across), 1
+
+
+def least_parts(k: int, step: int, turns: int, device: DeviceFacts) -> int:
+    """Return in how many parts k is summed at least, where a step takes so many turns of loops: one, but on a CPU device.
+
+    llvmpipe ends loops after 65,535 turns.
+    """
+    return math.ceil(k / (_MOST_TURNS // turns * step)) if device.physical.is_software else 1
 
 
 def check_matrices(

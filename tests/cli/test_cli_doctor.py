@@ -31,6 +31,10 @@ BAD_DRIVER = """
 #include <unistd.h>
 __attribute__((constructor)) static void begin(void) { %s; }
 """
+LOOPS = (
+    "the driver ends loops after {:,} turns of an invocation: kernels in Python raise LoopCut then, and results of GLSL and "
+    "SPIR-V are wrong"
+)
 
 
 def examined(done: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 -- Finished
@@ -148,7 +152,9 @@ def test_warnings_count_with_strict_and_are_told(run_here: RunChild, tmp_path: P
     assert (found["cache"]["state"], f"{shared} is not used" in found["cache"]["says"]) == ("warning", True)
     dispatch = next(one for name, one in found.items() if name.startswith("dispatch on"))
     hooks = "hooks of the layer: none: calls are slower, and SPIR-V 1.4 and numbers of 8, 16 and 64 bits are refused"
-    assert (dispatch["state"], dispatch["details"]) == ("warning", [hooks])
+    assert (dispatch["state"], dispatch["details"][0]) == ("warning", hooks)
+    limit, loops = dispatch["facts"]["loop_limit"], [one for one in dispatch["details"] if "ends loops" in one]
+    assert loops == ([LOOPS.format(limit)] if limit else [])
     assert json.loads(done.stdout)["fixes"].count(dispatch["fixes"][0]) == 1
     checks = [Check.of_data(one) for one in found.values()]
     monkeypatch.setattr(doctor, "examine", lambda *_: iter(checks))

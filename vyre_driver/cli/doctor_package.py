@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 _NO_HOOKS = "none: calls are slower, and SPIR-V 1.4 and numbers of 8, 16 and 64 bits are refused"
 _ELEMENTS = 100_000
 _SHOWN_PROBLEMS = 5
+_LOOPS = (
+    "the driver ends loops after {limit:,} turns of an invocation: kernels in Python raise LoopCut then, and results of GLSL "
+    "and SPIR-V are wrong"
+)
 
 
 def check_python() -> Check:
@@ -194,7 +198,8 @@ def check_dispatch(wanted: str) -> Check:
             opened = time.perf_counter_ns()
             got = driver.compile(shipped_module("saxpy"))(x, y, push_constants={"alpha": 2.0, "count": _ELEMENTS})
             ended = time.perf_counter_ns()
-            report = driver.context.device.report()
+            report, opened_device = driver.context.device.report(), driver.context.device
+            limit = opened_device.loop_limit(opened_device)
     except VyreError as error:
         return Check(name, State.FAILURE, error.problem, fixes=(error.fix,), facts={"device": wanted})
     facts = {
@@ -203,13 +208,14 @@ def check_dispatch(wanted: str) -> Check:
         "features": report["features"],
         "open_ns": opened - began,
         "run_ns": ended - opened,
+        "loop_limit": limit,
     }
     wrong = int(np.count_nonzero(np.asarray(got) != 2 * x + y))
     if wrong:
         fix = "do not trust this driver: update it, and report it with vyre-driver doctor --json"
         return Check(name, State.FAILURE, f"{wrong} of {_ELEMENTS} results are wrong", fixes=(fix,), facts=facts)
     hooks = ", ".join(driver.context.device.hooks) or _NO_HOOKS
-    lines = (f"hooks of the layer: {hooks}",)
+    lines = (f"hooks of the layer: {hooks}", *([_LOOPS.format(limit=limit)] if limit else []))
     says = f"{_ELEMENTS} results right; opened in {(opened - began) / 1e6:.0f} ms, first run {(ended - opened) / 1e6:.0f} ms"
     if not driver.context.device.hooks:
         fix = "let the layer run (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), with a loader from 1.3.207 on or without VK_LAYER_PATH"

@@ -41,7 +41,7 @@ class BlockingWork:
     def submit(self) -> None:
         """Submit and wait."""
         self._device.call_kompute("run a dispatch", lambda _: self._evaluate())
-        self.is_pending = self._word is not None and self._word.any()
+        self.is_pending = self._word is not None and bool(self._word.any())
 
     def watch(self, word: NDArray[np.uint8]) -> None:
         """Have the next wait return LOOP_CUT where a run leaves something in a word, which is cleared then."""

@@ -40,11 +40,9 @@ class LoopCuts:
         self._buffer = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), "loop_cuts")
         module.decorate(self._buffer, Decoration.DESCRIPTOR_SET, 0)
         module.decorate(self._buffer, Decoration.BINDING, binding)
-        private = module.type(Op.TypePointer, StorageClass.PRIVATE, code.u32)
-        self._seen = module.name(module.global_variable(private, StorageClass.PRIVATE, code.const(0)), "cut_loop")
+        private, nothing = module.type(Op.TypePointer, StorageClass.PRIVATE, code.bool), code.const_bool(value=False)
+        self._seen = module.name(module.global_variable(private, StorageClass.PRIVATE, nothing), "has_cut_a_loop")
         self._runs = 0  # the variable that counts the loops without a counter of their own
-        self.number = 1
-        """What the word is to hold of a loop that is emitted now."""
 
     def false(self) -> int:
         """Return a condition that the compiler does not know to be false: that the buffer has no words, and it has one."""
@@ -91,8 +89,8 @@ class LoopCuts:
     def note(self, is_cut: int) -> None:
         """Note that the loop was cut where this holds."""
         code = self._code
-        before = code.result(Ins.Load, code.u32, self._seen)
-        code.effect(Ins.Store, self._seen, code.result(Ins.Select, code.u32, is_cut, code.const(self.number), before))
+        before = code.result(Ins.Load, code.bool, self._seen)
+        code.effect(Ins.Store, self._seen, code.result(Ins.LogicalOr, code.bool, before, is_cut))
 
     def begin_run(self) -> tuple[int, int]:
         """Before a loop that notes its end itself: return a number that no earlier run of a loop had, and a false condition.
@@ -116,20 +114,19 @@ class LoopCuts:
         """Return the entry point: it calls the program's function, and writes down a loop that was cut."""
         code, module = self._code, self._code.module
         first, told, end = (module.new_id() for _ in range(3))
-        nothing, seen, is_cut, place = (module.new_id() for _ in range(4))
+        nothing, is_cut, place = (module.new_id() for _ in range(3))
         pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, code.u32)
         zero, scope, relaxed = code.const(0), code.const(Scope.DEVICE), code.const(Semantics.RELAXED)
         return [
             *instruction(Ins.Function, code.void, main, FUNCTION_CONTROL_NONE, module.type(Op.TypeFunction, code.void)),
             *instruction(Ins.Label, first),
             *instruction(Ins.FunctionCall, code.void, nothing, program),
-            *instruction(Ins.Load, code.u32, seen, self._seen),
-            *instruction(Ins.INotEqual, code.bool, is_cut, seen, zero),
+            *instruction(Ins.Load, code.bool, is_cut, self._seen),
             *instruction(Ins.SelectionMerge, end, SELECTION_CONTROL_NONE),
             *instruction(Ins.BranchConditional, is_cut, told, end),
             *instruction(Ins.Label, told),
             *instruction(Ins.AccessChain, pointer, place, self._buffer, zero, zero),
-            *instruction(Ins.AtomicUMax, code.u32, module.new_id(), place, scope, relaxed, seen),
+            *instruction(Ins.AtomicUMax, code.u32, module.new_id(), place, scope, relaxed, code.const(1)),
             *instruction(Ins.Branch, end),
             *instruction(Ins.Label, end),
             *instruction(Ins.Return),

@@ -12,8 +12,6 @@ cdef class Submitted:
     cdef VkFence fence
     cdef object watched  # what holds the word, which the host shares with the device
     cdef volatile uint32_t* cut_word  # NULL: no loop of the work is watched
-    cdef readonly uint32_t cut_loop
-    """What its last run left in that word: the number of a loop that the driver has cut, 0 where there was none."""
 
     def watch(self, word not None) -> None:
         """Have its end be LOOP_CUT where a run leaves something in a word, an array of four bytes, which is cleared then."""
@@ -32,10 +30,7 @@ cdef class Submitted:
 
     cdef VkResult seen_end(self) noexcept:
         """Return the result of work that has ended well."""
-        if self.cut_word == NULL:
-            return VK_SUCCESS
-        self.cut_loop = self.cut_word[0]
-        if self.cut_loop == 0:
+        if self.cut_word == NULL or self.cut_word[0] == 0:
             return VK_SUCCESS
         self.cut_word[0] = 0
         return <VkResult> VYRE_LOOP_CUT
@@ -81,7 +76,7 @@ cdef class Submitted:
         return self.fence != NULL
 
     def wait(self, timeout_ns=None) -> int:
-        """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0, LOOP_CUT among them.
+        """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0, as LOOP_CUT is.
 
         Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
         """

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
 
@@ -252,3 +255,15 @@ def test_a_loop_with_a_barrier_is_watched(driver) -> None:
     assert call(3_000, np.zeros(64, np.int32)).tolist() == [3_000] * 64
     with pytest.raises(LoopCut):
         call(70_000, np.zeros(64, np.int32))
+
+
+def test_a_program_that_has_all_buffers_of_the_device_is_run_with_a_warning(driver, monkeypatch) -> None:
+    opened = driver.context.device
+    limits = dataclasses.replace(opened.physical.limits, max_per_stage_descriptor_storage_buffers=2)
+    monkeypatch.setattr(opened, "physical", dataclasses.replace(opened.physical, limits=limits))
+    said = (
+        f"the program has 2 buffers, and {opened.physical.name!r} binds 2: there is none left by which it could say that the "
+        "driver has ended a loop, which it does after 65,535 turns. Fix: use 1 buffers at most."
+    )
+    with pytest.warns(RuntimeWarning, match=f"^{re.escape(said)}$"):
+        assert run(counts, driver, [60_000]) == [60_000]

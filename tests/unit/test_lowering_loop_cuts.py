@@ -45,6 +45,12 @@ def test_the_most_turns_of_a_program_are_known_where_its_loops_have_literal_boun
     assert most_turns(program(*nodes)) == turns
 
 
+def test_what_is_zeroed_by_loops_counts() -> None:
+    made = [BufferDecl.workgroup("part", 100, DataType.U32), BufferDecl.local("own", 3000, DataType.U32)]
+    zeroed = Program.wrapped([OUT, *made], (4, 1, 1), [store(OUT, 0, 1)])
+    assert most_turns(zeroed) == 101 + 3001
+
+
 def test_a_target_without_a_limit_has_no_option_for_it_and_another_limit_is_another_option() -> None:
     options = [LoweringTarget(loop_limit=limit).options() for limit in (0, 100, 101)]
     assert [one.get("loop_limit") for one in options] == [None, 100, 101]

@@ -5,6 +5,7 @@ Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.binding.launch import ProgramRules
@@ -238,13 +239,22 @@ def target_for(
 def _watching(target: LoweringTarget, program: Program, plan: BindingPlan, device: KomputeDevice) -> LoweringTarget:
     """Return a target whose code says that a loop was cut, where the device's driver may cut one of the program's.
 
-    That takes a buffer: a program that has all that the device can bind is not watched.
+    That takes a buffer: a program that has all that the device can bind is not watched, which a RuntimeWarning says.
     """
-    if len(plan.descriptors) >= device.physical.limits.max_per_stage_descriptor_storage_buffers:
-        return target
     turns = most_turns(program)
     limit = device.loop_limit(device) if turns > _FEW_TURNS else 0
-    return target._replace(loop_limit=limit) if turns > limit // 2 else target
+    if not limit or turns <= limit // 2:
+        return target
+    buffers, most = len(plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
+    if buffers >= most:
+        warnings.warn(
+            f"the program has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which it could "
+            f"say that the driver has ended a loop, which it does after {limit:,} turns. Fix: use {most - 1} buffers at most.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return target
+    return target._replace(loop_limit=limit)
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, LitU32, Unary
-from vyre_driver.ir.buffers import MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic
 from vyre_driver.ir.nodes import Loop
@@ -30,7 +29,7 @@ _OF_A_FUNCTION = 8 * _OF_A_QUOTIENT
 
 def most_turns(program: Program) -> float:
     """Return the most turns that all loops of one invocation of a program make together, infinite where nothing says so."""
-    zeroing = sum(1 + one.count for one in program.buffers if one.kind is MemoryKind.SHARED)
+    zeroing = sum(1 + one.count for one in program.buffers if one.is_shared or one.is_local)
     floats = frozenset(one.name for one in program.buffers if one.element == DataType.F32)
     return zeroing + _turns(program.entry, floats)
 

@@ -132,7 +132,7 @@ class _Calls:
         """Return a function as Python runs it; ``path`` are the places of the calls from the kernel down to it."""
         found = self._made.get((function, path, groups))
         if found is None:
-            given = {
+            given: dict[str, Callable[..., Any]] = {
                 "_vyre_call": functools.partial(self._resolved, path),
                 "_vyre_attribute": functools.partial(self._attribute, path),
             }

@@ -103,8 +103,12 @@ class Dependences:
         for axis, index in enumerate(reversed(t.indexes.values())):
             if isinstance(index, Var):
                 self._sources[index.name] = frozenset({("index", axis)})
+        self._asked: dict[int, frozenset[Axis]] = {}  # what is known for good once all variables are
+        self._is_settled = False
         self._walk(body, ())
         self._settle()
+        self._asked.clear()
+        self._is_settled = True
 
     def _walk(self, body: Body, conditions: tuple[Condition, ...]) -> None:
         for statement in body:
@@ -147,9 +151,13 @@ class Dependences:
 
     def sources_of(self, expr: Expr) -> frozenset[Axis]:
         """Return what an expression depends on."""
+        known = self._asked.get(id(expr)) if self._is_settled else None
+        if known is not None:
+            return known
         found: set[Axis] = set()
         for term in expressions_within(self.resolved(expr)):
             found |= self._sources[term.name] if isinstance(term, Var) else self._own_sources(term)
+        self._asked[id(expr)] = frozenset(found)
         return frozenset(found)
 
     def _own_sources(self, term: Expr) -> set[Axis]:

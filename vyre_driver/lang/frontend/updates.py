@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _REPEATABLE = frozenset({BinOp.BIT_OR, BinOp.BIT_AND, BinOp.OR, BinOp.AND, BinOp.MIN, BinOp.MAX, *COMPARED})
 _REPEATABLE_NAMES = frozenset({"", "abs", "bit_and", "bit_or", "bitcast", "max", "min"})
 _DEEPEST = 8
-_FEW, _TRIED = 70, 1100  # indices for which conditions, and places, are computed
+_TRIED = 70  # indices for which conditions, and places, are computed
+_MOST_STATEMENTS = 200  # of a program that is looked at: the first call of a larger one would be slower by what that takes
 _ONE = LitU32(1)
 
 
@@ -56,7 +57,7 @@ def updates_of(t: Translation, body: Body, sizes: tuple[int, int, int]) -> tuple
     axes = _axes(t)
     stores = [one.term for one in t.uses if isinstance(one.term, Store) and one.term.buffer in arrays]
     candidates = {one.buffer for one in stores if one.buffer in loaded and not (len(axes) == 1 and _is_own(t, one.index))}
-    if not candidates:
+    if not candidates or t.draft.size > _MOST_STATEMENTS:
         return ()  # most often: each invocation stores at its own index alone
     found = _Updates(Dependences(t, [*t.prologue, *body], candidates, sizes), frozenset(t.shared))
     stored = [one for one in found.dependences.stores if one.node.buffer in candidates]
@@ -123,7 +124,7 @@ class _Updates(NamedTuple):
             else:
                 is_certain = is_certain and self._holds(condition, value)
         places: set[int] = set()
-        for at in range(_TRIED if axis in sources else _FEW):
+        for at in range(_TRIED):
             known: dict[int, int | None] = {}
             if all(bool(on.value(one.expr, axis, at, known)) is one.holds for one in tests):
                 place = on.value(store.node.index, axis, at, known) if axis in sources else 0

@@ -19,7 +19,7 @@ from vyre_driver.lang.source.scan import stored_names
 from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from vyre_driver.lang.frontend.typings import Shape, Spot
     from vyre_driver.lang.source.text import FunctionSource
@@ -50,7 +50,7 @@ def rewritten(
     source: FunctionSource,
     known: dict[tuple[Spot, str], Shape],
     groups: frozenset[str],
-    given: dict[str, Callable[..., Any]],
+    given: Mapping[str, Callable[..., Any]],
 ) -> types.FunctionType:
     """Return a function that does what ``function`` does in a kernel.
 

@@ -63,7 +63,8 @@ def test_a_frozen_program_is_not_started_again(name: str, monkeypatch: pytest.Mo
     assert (str(caught.value), (tmp_path / "started").exists()) == (
         (
             f"a child process needs a Python {VERSION} that can import vyre_driver, and this is a frozen program, "
-            "whose modules no Python can import. Fix: do without child processes: Driver() without isolated=True, tuning without isolation."
+            "whose modules no Python can import. Fix: do without child processes: Driver() without isolated=True, "
+            "tuning without isolation."
         ),
         False,
     )

@@ -263,7 +263,7 @@ def test_a_program_that_has_all_buffers_of_the_device_is_run_with_a_warning(driv
     monkeypatch.setattr(opened, "physical", dataclasses.replace(opened.physical, limits=limits))
     said = (
         f"the program has 2 buffers, and {opened.physical.name!r} binds 2: there is none left by which it could say that the "
-        "driver has ended a loop, which it does after 65,535 turns. Fix: use 1 buffers at most."
+        "driver has ended a loop, which it does after 65,535 turns. Fix: use 1 or fewer."
     )
     with pytest.warns(RuntimeWarning, match=f"^{re.escape(said)}$"):
         assert run(counts, driver, [60_000]) == [60_000]

@@ -248,8 +248,8 @@ def _watching(target: LoweringTarget, program: Program, plan: BindingPlan, devic
     buffers, most = len(plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
     if buffers >= most:
         warnings.warn(
-            f"the program has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which it could "
-            f"say that the driver has ended a loop, which it does after {limit:,} turns. Fix: use {most - 1} buffers at most.",
+            f"the program has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which it "
+            f"could say that the driver has ended a loop, which it does after {limit:,} turns. Fix: use {most - 1} or fewer.",
             RuntimeWarning,
             stacklevel=2,
         )

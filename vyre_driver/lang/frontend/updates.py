@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, Unary, Var
-from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, Select
+from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, LocalId, Select
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp, UnOp
@@ -100,6 +100,8 @@ class _Updates(NamedTuple):
             is_one_value = not {axis, MEMORY, UNKNOWN} & value
             if (axis[0] == "group" and store.node.buffer in self.shared) or (is_one_value and is_same_again):
                 continue
+            if axis in sources and isinstance(on.resolved(store.node.index), (InvocationId, LocalId)):
+                continue  # each has its own
             found = self._meeting(store, axis, sources)
             if found is not None:
                 is_decided = is_made_of_it and MEMORY not in sources and not (is_one_value and is_same_again is None)

@@ -111,7 +111,7 @@ def bounds() -> dict[str, str]:
 
 def test_everything_that_grows_has_a_bound(sources: dict[str, Source]) -> None:
     found, table = containers(sources), bounds()
-    assert sorted(found - set(table)) == [], "no row in caches.txt: bound it, and say how"
+    assert "\n".join(sorted(found - set(table))) == "", "no row in caches.txt: bound it, and say how"
     assert sorted(set(table) - found) == [], "rows of caches.txt that nothing is behind"
     assert [what for what, bound in table.items() if not re.search(r"\w{3}", bound)] == []
     assert list(table) == sorted(table)

@@ -137,8 +137,7 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
         constants, tuple(types.items()), mode, is_over, workgroup=workgroup, stored=stored, robust=definition.is_robust
     )
     translated = definition.programs.get(specialization)
-    check_shapes(name, translated.ranks, shapes)
-    _check_axes_of_over(definition, over)
+    _check_axes(definition, translated, shapes, over)
     made = None if definition.shapes is None else definition.shapes.left_out(shapes, sizes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups, made or {})
     if limits is not None and reach.within(limits) != reach:
@@ -161,8 +160,9 @@ def scalar_of(kind: ScalarType | TypeVar, types: Mapping[str, ScalarType]) -> Sc
     return kind if isinstance(kind, ScalarType) else types[kind.__name__]
 
 
-def _check_axes_of_over(definition: Definition, over: tuple[int, ...] | None) -> None:
-    """Check that the array that a kernel goes over has an axis for each of its indices; raises InvalidInput."""
+def _check_axes(definition: Definition, translated: TranslatedKernel, shapes: Shapes, over: tuple[int, ...] | None) -> None:
+    """Check that arrays have the axes that the kernel indexes, the one that it goes over among them; raises InvalidInput."""
+    check_shapes(definition.name, translated.ranks, shapes)
     count = len(index_names(definition.signature))
     if over is not None and len(over) != count:
         array = definition.over[0]

@@ -193,8 +193,7 @@ def test_attention_is_not_written_over_what_it_reads(opened: Driver) -> None:
         with pytest.raises(InvalidInput) as caught:
             kernel(*arrays, out=arrays[over])
         assert str(caught.value) == (
-            f"attention_f16_causal reads {name} after it began to write o, and both are one buffer. "
-            "Fix: give another buffer as out."
+            f"attention reads {name} after it began to write o, and both are one buffer. Fix: give another buffer as out."
         )
 
 

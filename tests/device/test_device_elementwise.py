@@ -381,4 +381,4 @@ def test_what_a_function_may_not_do_is_shown_at_its_line(opened: Driver) -> None
 
     with pytest.raises(KernelTypeError) as refused:
         wrong.on(opened)(whole(3))
-    assert str(refused.value).splitlines()[0] == "'out' holds i32, and is given f32"
+    assert str(refused.value).splitlines()[0] == "'wrong' is annotated to return i32, and returns f32"

@@ -148,7 +148,20 @@ def test_an_error_that_goes_through_several_layers_is_told_once(layered: Driver)
     assert layered.events.failures() == {(DISPATCH, 2201): 1}
 
 
-def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver) -> None:
+def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(Exception):
+        pass
+
+    def fail(*_: object) -> None:
+        raise Own("strange")
+
+    monkeypatch.setattr("vyre_driver.lowering.module.check_requirements", fail)
+    with pytest.raises(Own):
+        layered.compile(glsl(STEP))
+    assert [(one[0], one[1]) for one in told(layered)] == [(Failure(COMPILE, 0, "Own"), "strange")]
+
+
+def test_what_the_protocol_of_an_array_raises_is_the_cause_of_a_refusal(layered: Driver) -> None:
     class Own(Exception):
         pass
 
@@ -158,9 +171,13 @@ def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver) -> Non
             raise Own("strange")
 
     kernel = layered.compile(glsl(STEP))
-    with pytest.raises(Own):
+    with pytest.raises(InvalidInput) as caught:
         kernel(Strange(), push_constants=PUSH)
-    assert [(one[0], one[1]) for one in told(layered)] == [(Failure(DISPATCH, 0, "Own"), "strange")]
+    assert type(caught.value.__cause__) is Own
+    assert str(caught.value) == (
+        "input_output 'values' got something that is not an array (strange). "
+        "Fix: pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack."
+    )
 
 
 def test_an_interrupt_is_no_failure(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def test_a_product_is_not_written_over_its_operands(opened: Driver) -> None:
         with pytest.raises(InvalidInput) as caught:
             kernel(*square, out=square[over])
         assert str(caught.value) == (
-            f"{kernel.name} reads {name} after it began to write out, and both are one buffer. Fix: give another buffer as out."
+            f"linear reads {name} after it began to write out, and both are one buffer. Fix: give another buffer as out."
         )
 
 
@@ -276,7 +276,7 @@ def test_int8_sums_as_many_products_as_int32_holds_and_no_more(opened: Driver) -
     with pytest.raises(LimitExceeded) as caught:
         kernel(least, least.T)
     assert str(caught.value) == (
-        "product_int8 would sum 131072 products of int8 as int32, which holds the sum of any 131071. "
+        "matmul would sum 131072 products of int8 as int32, which holds the sum of any 131071. "
         "Fix: multiply parts of at most 131071 along k, and add them as int64."
     )
 
@@ -300,7 +300,7 @@ def test_that_a_device_has_no_matrices_is_told_once_and_refused_where_they_are_r
         with pytest.raises(UnsupportedFeature) as caught:
             kernels.matmul(opened, dtype, require="tensor")
         assert str(caught.value) == (
-            f"{product(dtype).name} is to run on tensor cores, and {why % dtype}. "
+            f"matmul is to run on tensor cores, and {why % dtype}. "
             "Fix: leave require out to run it on ordinary units, or choose another device."
         )
 

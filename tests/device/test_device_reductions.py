@@ -241,7 +241,7 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
     "no zero": (
         lambda _: reduction(lambda a, b: a + b, zero=None),
         KernelTypeError,
-        "zero of a reduction is of type NoneType. Fix: give a number.",
+        "a reduction has no zero. Fix: give the number that leaves any other as it is: zero=0 for a sum, zero=1 for a product.",
     ),
     "no scan": (lambda _: scan(None), KernelTypeError, "combine of a scan is of type NoneType. Fix: give a function."),
     "no operator": (

@@ -55,7 +55,7 @@ def test_constants_are_as_wide_as_the_target() -> None:
         ("o[i] = bitcast(u32, u64(1))", "bitcast of u64, which has 64 bits, to u32"),
         ("o[i] = u32(bitcast(u64, x[i]))", "bitcast of f32, which has 32 bits, to u64"),
         ("o[i] = bitcast(u32, x[i] > 0.0)", "bitcast of bool, which has 1 bit, to u32"),
-        ("o[i] = bitcast(f16, x[i])", "bitcast gives a number, and got ScalarType f16"),
+        ("o[i] = bitcast(f16, x[i])", "bitcast gives a number, and got the type f16"),
         ("o[i] = bitcast(x[i], u32)", "bitcast gives a number, and got f32"),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_device_that_cannot_store_a_type_is_refused(lacking: str, asked: tuple
         UnsupportedFeature,
         1002,
         (
-            f"{definition.name} needs {lacking}, and 'Example GPU 9000' is open without it. "
+            f"matmul needs {lacking}, and 'Example GPU 9000' is open without it. "
             "Fix: run with the vyre layer, choose another device, or convert the matrices to float32."
         ),
     )

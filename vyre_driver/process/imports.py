@@ -28,7 +28,7 @@ def check_required() -> None:
 
 def import_numpy() -> None:
     """Import numpy if nobody has begun to; raises what that raises."""
-    if "numpy" not in sys.modules:
+    if sys.modules.get("numpy") is None:
         call_uninterrupted(_import_numpy)
 
 

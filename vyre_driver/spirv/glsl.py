@@ -179,6 +179,8 @@ def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flag
         raise ToolUnavailable(
             f"{GLSLANG} did not finish {name} in {_TIMEOUT_S} s", fix="simplify the shader, or pass a .spv file", tool=GLSLANG
         ) from error
+    except ToolUnavailable:  # which is an OSError too
+        raise
     except OSError as error:
         raise FileUnusable(
             f"cannot compile {name}: no temporary directory can be written to ({error.strerror})",

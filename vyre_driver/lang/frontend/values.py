@@ -179,6 +179,8 @@ def kind_name(value: Value) -> str:
             return f"a tuple of {len(items)}"
         case Host(None):
             return "None"
+        case Host(ScalarType() as scalar):
+            return f"the type {scalar}"
         case Host(thing) if thing is ...:
             return "an ellipsis"
         case Host(thing):

@@ -53,8 +53,8 @@ def _hidden_constant(code: Code, value: int, otherwise: int) -> int:
     """Return a constant, which would be ``otherwise`` in a buffer without elements."""
     if not code.measured:
         return code.const(value)
-    sides = code.const(otherwise), code.const(value)
-    return code.early(("hidden constant", value, otherwise), Ins.Select, code.u32, _is_empty(code), *sides)
+    key, other = ("hidden constant", value, otherwise), code.const(otherwise)
+    return code.early(key, Ins.Select, code.u32, _is_empty(code), other, code.const(value))
 
 
 def hide_f32(code: Code, value: int) -> int:

@@ -1,15 +1,18 @@
 """Kernels as plain Python: at their own lines, with the types of their programs, workgroups in turns."""
 
-# ruff: noqa: ANN001, ANN201, ANN202, T201 -- kernels return nothing, and their functions take any number
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, T201 -- kernels return nothing, and their functions take any number
 
 from __future__ import annotations
 
 import builtins
+import dataclasses
+import functools
 import math
 import operator
 import time
 import traceback
 import types
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -161,3 +164,97 @@ def test_an_index_out_of_range_along_its_axis_gives_nothing() -> None:
     )
     arguments = {"a": np.arange(12, dtype=np.int32).reshape(3, 4), "o": np.zeros((5, 5), np.int32)}
     assert not run_both(function_of(text, "kernel", NAMES), arguments, (5,)).differences()
+
+
+def scale(v):
+    return v * 3.0
+
+
+class Scaled(NamedTuple):
+    v: float
+
+    def scale(self):
+        return scale(self.v)
+
+
+def lambda_of(function):
+    return lambda v: function(v) + 1.0
+
+
+@pytest.mark.parametrize("expression", ["Scaled(x[i]).scale()", "of_scale(x[i])"])
+def test_a_function_may_call_another_one_of_its_own_name(expression: str) -> None:
+    text = f"def k(i: Index, x: In[f32], o: Out[f32]):\n    o[i] = {expression}\n"
+    names = {**NAMES, "Scaled": Scaled, "of_scale": lambda_of(scale)}
+    given = {"x": np.arange(1, 9, dtype=np.float32), "o": np.zeros(8, np.float32)}
+    assert not run_both(function_of(text, "k", names), given, (8,)).differences()
+
+
+def passed_on(f):
+    @functools.wraps(f)
+    def called(*args, **kwargs):
+        return f(*args, **kwargs)
+
+    return called
+
+
+def total(g, part):
+    if g.local < 2:
+        part[g.local] += part[g.local + 2]
+    g.barrier()
+    return part[0] + part[1]
+
+
+@passed_on
+def cleared(g, part, at):
+    g.barrier()
+    if g.local == at:
+        part[at] = 0.0
+    g.barrier()
+
+
+def total_of_others(part, *rest, **more):
+    cleared(*rest, part, **more)
+    return total(*rest, part)
+
+
+def called_by_names(function, path, part):
+    return function(path, part)
+
+
+def renamed(g, part):
+    group = g
+    group.barrier()
+    return total(group, part)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    group: object
+    memory: object
+
+    @property
+    def total(self):
+        return total(self.group, self.memory)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("total(g, part)", [10.0, 26.0]),
+        ("passed_on(total, g, part)", [10.0, 26.0]),
+        ("usual(g, part=part)", [10.0, 26.0]),
+        ("total_of_others(part, g, at=3)", [6.0, 18.0]),
+        ("called_by_names(function=total, path=g, part=part)", [10.0, 26.0]),
+        ("renamed(g, part)", [10.0, 26.0]),
+        ("Part(g, part).total", [10.0, 26.0]),
+    ],
+)
+def test_functions_wait_at_barriers_however_they_get_their_workgroup(expression: str, expected: list[float]) -> None:
+    lines = ["part = g.shared(f32, 4)", "part[g.local] = x[g.index]", "g.barrier()", f"found = {expression}"]
+    lines += ["if g.local == 0:", "    o[g.id] = found"]
+    text = "def sums(g: Group[4], x: In[f32], o: InOut[f32]):\n" + "".join(f"    {line}\n" for line in lines)
+    names = {**NAMES, **globals(), "passed_on": lambda f, *args: f(*args), "usual": passed_on(total)}
+    given = {"x": np.arange(1, 9, dtype=np.float32), "o": np.zeros(2, np.float32)}
+    both = run_both(function_of(text, "sums", names), given, (2,))
+    assert not both.differences()
+    assert both.python["o"].tolist() == expected

@@ -10,6 +10,8 @@ from vyre_driver.lang.interpret.numbers import I32, Plain, cast, from_memory, is
 from vyre_driver.lang.types import COMPUTED, ScalarType, bool_
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 
@@ -99,9 +101,9 @@ class Workgroup:
         self._taken += 1
         return self._memory[self._taken - 1]
 
-    def barrier(self) -> None:
-        """Wait for the others, which is a yield where it is a statement of the kernel's."""
-        raise RuntimeError("a barrier that is no statement of its own. Fix: write g.barrier() in a line of its own.")
+    def barrier(self) -> Iterator[None]:
+        """Return what yields once, where the others are waited for."""
+        yield
 
 
 def _each(values: tuple[Any, ...]) -> Any:  # noqa: ANN401 -- a number, or several

@@ -65,17 +65,17 @@ def run_as_python(
     typings = translate(function, signature, dataclasses.replace(specialization, mode="plain")).typings
     given = _given(signature, specialization, arguments)
     given.update(specialization.constants)
-    called = _Calls(typings, dict(specialization.types))
+    called = _Calls(typings, dict(specialization.types), waits=signature.group is not None)
     with np.errstate(all="ignore"):
         if signature.group is None:
-            run = called.made(function, (), frozenset())
+            run = called.made(function, ())
             for at in itertools.product(*(range(int(count)) for count in grid)):
                 run(*map(I32, at), **given)
             return
-        name, group = signature.group
+        _, group = signature.group
         constants = dict(specialization.constants)
         sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)
-        run = called.made(function, (), frozenset({name}))
+        run = called.made(function, ())
         for at in itertools.product(*(range(int(count)) for count in grid)):
             memory: list[PlainArray] = []
             _take_turns(
@@ -122,22 +122,23 @@ def _take_turns(name: str, waiting: list[Iterator[None]]) -> None:
 class _Calls:
     """The functions of one run, rewritten for each way of calls to them."""
 
-    def __init__(self, typings: Typings, types_: Mapping[str, ScalarType]) -> None:
-        """Have none yet; ``types_`` is what type variables stand for."""
+    def __init__(self, typings: Typings, types_: Mapping[str, ScalarType], *, waits: bool) -> None:
+        """Have none yet; ``types_`` is what type variables stand for, and ``waits`` says that there are barriers."""
         self._typings = typings
         self._types = types_
-        self._made: dict[tuple[types.FunctionType, Path, frozenset[str]], types.FunctionType] = {}
+        self._waits = waits
+        self._made: dict[tuple[types.FunctionType, Path], types.FunctionType] = {}
 
-    def made(self, function: types.FunctionType, path: Path, groups: frozenset[str]) -> types.FunctionType:
+    def made(self, function: types.FunctionType, path: Path) -> types.FunctionType:
         """Return a function as Python runs it; ``path`` are the places of the calls from the kernel down to it."""
-        found = self._made.get((function, path, groups))
+        found = self._made.get((function, path))
         if found is None:
             given: dict[str, Callable[..., Any]] = {
                 "_vyre_call": functools.partial(self._resolved, path),
                 "_vyre_attribute": functools.partial(self._attribute, path),
             }
-            found = rewritten(function, source_of(function), self._typings.within(path), groups, given)
-            self._made[function, path, groups] = found
+            found = rewritten(function, source_of(function), self._typings.within(path), given, waits=self._waits)
+            self._made[function, path] = found
         return found
 
     def _attribute(self, path: Path, spot: Spot, owner: Any, name: str) -> Any:  # noqa: ANN401 -- as Python
@@ -145,7 +146,7 @@ class _Calls:
         if isinstance(owner, tuple) or dataclasses.is_dataclass(type(owner)):
             getter = getter_of(inspect.getattr_static(type(owner), name, None))
             if getter is not None:
-                return self.made(getter, (*path, spot), frozenset())(owner)
+                return self.made(getter, (*path, spot))(owner)
         return getattr(owner, name)
 
     def _resolved(self, path: Path, spot: Spot, function: Any) -> Callable[..., Any]:  # noqa: ANN401 -- as Python
@@ -168,13 +169,6 @@ class _Calls:
             return function  # type: ignore[no-any-return] # translated before: it can be called
         return functools.partial(self._called, path, spot, function)
 
-    def _called(self, path: Path, spot: Spot, function: types.FunctionType, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
+    def _called(self, path: Path, spot: Spot, function: types.FunctionType, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
         """Call a function of Python from a place."""
-        code = function.__code__
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        groups = [
-            name
-            for name, value in itertools.chain(zip(names, given, strict=False), named.items())
-            if isinstance(value, Workgroup)
-        ]
-        return self.made(function, (*path, spot), frozenset(groups))(*given, **named)
+        return self.made(function, (*path, spot))(*given, **named)

@@ -139,11 +139,11 @@ def _range(*bounds: Plain) -> Iterator[Plain]:
     else:
         start, stop = alike(start, stop)
     kind = type(start)
-    return (kind(k) for k in range(int(start), int(stop), step))
+    return map(kind, range(int(start), int(stop), step))
 
 
 def _length(value: Plain) -> Plain:
-    return len(value) if isinstance(value, tuple) else value.shape[0]
+    return len(value) if isinstance(value, (tuple, dict)) else value.shape[0]
 
 
 def _number_of(kind: type, convert: Callable[[Plain], Plain], of_wide: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:

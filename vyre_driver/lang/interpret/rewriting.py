@@ -49,23 +49,24 @@ def rewritten(
     function: types.FunctionType,
     source: FunctionSource,
     known: dict[tuple[Spot, str], Shape],
-    groups: frozenset[str],
     given: Mapping[str, Callable[..., Any]],
+    *,
+    waits: bool,
 ) -> types.FunctionType:
     """Return a function that does what ``function`` does in a kernel.
 
-    ``known`` are the types of what it joins, ``groups`` its parameters that are workgroups: with any it is a generator, which
-    yields at barriers. ``given`` has ``_vyre_call``, which returns what a function is called by from a place, and
-    ``_vyre_attribute``, which returns an attribute of something. The rewritten function makes the call itself, so that
-    breakpoint() stops in what it calls.
+    ``known`` are the types of what it joins. ``given`` has ``_vyre_call``, which returns what a function is called by from a
+    place, and ``_vyre_attribute``, which returns an attribute of something. The rewritten function makes the call itself, so
+    that breakpoint() stops in what it calls. One that ``waits`` for others of a workgroup is a generator, which yields at
+    barriers, as is all that it calls.
     """
-    rewriter = _Rewriter(known, groups, dict(given))
+    rewriter = _Rewriter(known, dict(given), waits=waits)
     code = function.__code__
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     body = rewriter.casts((), GIVEN, parameters, source.node)  # as they are annotated
     for statement in source.body:
         body.extend(rewriter.statements(_copied(statement)))
-    if groups:
+    if waits:
         never = ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], [])
         body.append(ast.copy_location(never, source.node))
     arguments = copy.deepcopy(source.arguments)
@@ -73,8 +74,7 @@ def rewritten(
         if one is not None:
             one.annotation = None
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
-    name = "function" if source.name == "<lambda>" else source.name
-    inner: Any = ast.FunctionDef(name, arguments, body, [], None, None)
+    inner: Any = ast.FunctionDef("_vyre_function", arguments, body, [], None, None)
     ast.copy_location(inner, source.node)
     return _made(function, inner, rewriter.given)
 
@@ -92,6 +92,8 @@ def _made(function: types.FunctionType, inner: Any, given: dict[str, Any]) -> ty
     code = next(one for one in module.co_consts if isinstance(one, types.CodeType))
     values = [cells[name].cell_contents for name in free]
     made: types.FunctionType = types.FunctionType(code, function.__globals__)(*values, *given.values())
+    # Under its own name it would hide what the function calls by that name: a method may call a function of its name.
+    made.__code__ = made.__code__.replace(co_name=function.__code__.co_name)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return made
 
@@ -99,10 +101,10 @@ def _made(function: types.FunctionType, inner: Any, given: dict[str, Any]) -> ty
 class _Rewriter(ast.NodeTransformer):
     """Rewrites expressions by the visitor's methods, and statements to lists of them."""
 
-    def __init__(self, known: dict[tuple[Spot, str], Shape], groups: frozenset[str], given: dict[str, Any]) -> None:
+    def __init__(self, known: dict[tuple[Spot, str], Shape], given: dict[str, Any], *, waits: bool) -> None:
         """Know the types of what is joined, and what the rewritten function is given from outside, by name."""
         self._known = known
-        self._groups = groups
+        self._waits = waits
         self.given = given
         self._temporaries = 0
 
@@ -179,15 +181,6 @@ class _Rewriter(ast.NodeTransformer):
         assigned = ast.Assign([ast.copy_location(ast.Name(name, ast.Store()), node)], value)
         return ast.copy_location(ast.Name(name, ast.Load()), node), ast.copy_location(assigned, node)
 
-    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
-        call = node.value
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "barrier":
-            owner = call.func.value
-            if isinstance(owner, ast.Name) and owner.id in self._groups:
-                return ast.copy_location(ast.Expr(ast.copy_location(ast.Yield(None), node)), node)
-        self.generic_visit(node)
-        return node
-
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         statements = shortened(node)
         if statements is not None:
@@ -261,7 +254,7 @@ class _Rewriter(ast.NodeTransformer):
         place = self._place(spot_of(node), node)
         name = ast.copy_location(ast.Constant(node.attr), node)
         callee = ast.copy_location(ast.Name("_vyre_attribute", ast.Load()), node)
-        return ast.copy_location(ast.Call(callee, [place, self.visit(node.value), name], []), node)
+        return self._waited(ast.copy_location(ast.Call(callee, [place, self.visit(node.value), name], []), node), node)
 
     @staticmethod
     def _place(spot: Spot, node: ast.AST) -> ast.expr:
@@ -277,11 +270,21 @@ class _Rewriter(ast.NodeTransformer):
     ) -> ast.expr:
         callee = ast.copy_location(ast.Name("_vyre_call", ast.Load()), node)
         found = ast.copy_location(ast.Call(callee, [self._place(spot, node), function], []), node)
-        made = ast.copy_location(ast.Call(found, given, named), node)
-        arguments = [*given, *(one.value for one in named)]
-        if any(isinstance(one, ast.Name) and one.id in self._groups for one in arguments):
-            return ast.copy_location(ast.YieldFrom(made), node)
-        return made
+        return self._waited(ast.copy_location(ast.Call(found, given, named), node), node)
+
+    def _waited(self, made: ast.expr, node: ast.AST) -> ast.expr:
+        """Return the value of an expression, of a generator what it returns.
+
+        This is ``yield from v if isinstance(v := made, GeneratorType) else v``, in which a debugger that steps has no frame of
+        ours to stop in.
+        """
+        if not self._waits:
+            return made
+        held = ast.copy_location(ast.NamedExpr(ast.Name("_vyre_made", ast.Store()), made), node)
+        value = ast.copy_location(ast.Name("_vyre_made", ast.Load()), node)
+        generator = self._named("_vyre_generator", types.GeneratorType, node)
+        test = self._called("_vyre_isinstance", isinstance, node, held, generator)
+        return ast.copy_location(ast.IfExp(test, ast.copy_location(ast.YieldFrom(value), node), value), node)
 
 
 def _copied(value: Any) -> Any:  # noqa: ANN401 -- a node, or what is in one
@@ -301,11 +304,13 @@ def _copied(value: Any) -> Any:  # noqa: ANN401 -- a node, or what is in one
 
 
 def shaped(value: Any, shape: Shape) -> Any:  # noqa: ANN401 -- a number, a tuple or a record
-    """Return a value with the types of a shape: of a tuple or a record one of its class, whose items have them."""
+    """Return a value with the types of a shape: of a tuple, a record or a dict one of its class, whose items have them."""
     if shape is None:
         return value
     if isinstance(shape, ScalarType):
         return numbers.TO[shape.name](value)
+    if isinstance(value, dict):
+        return {name: shaped(one, of) for (name, one), of in zip(value.items(), shape, strict=True)}
     is_tuple = isinstance(value, tuple)
     names = () if is_tuple else tuple(one.name for one in dataclasses.fields(value))
     held = tuple.__iter__(value) if is_tuple else (getattr(value, name) for name in names)

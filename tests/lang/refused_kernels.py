@@ -23,7 +23,7 @@ def _odd(n):
 
 
 def _keywords(**n):
-    return n
+    return n["n"]
 
 
 async def _later(n):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -92,6 +92,47 @@ class Methods:
     def minus(a, b):
         return a - b
 
+    @classmethod
+    @with_keywords
+    def times(cls, a, b):
+        return a * b
+
+
+class Scaled(NamedTuple):
+    value: float
+
+    def times(self, by):
+        return self.value * by
+
+    @with_keywords
+    def shifted(self, *, by):
+        return self.value + by
+
+
+def given_k(v, **named):
+    return plus(v, **named) + len(named) if named else 7.0
+
+
+def collected(f, **named):
+    return plus(*(), **given(**named)) + f(**named)
+
+
+def given(**named):
+    return named
+
+
+def stored(v, **named):
+    kept = named
+    total = 0.0
+    for _ in range(2):
+        if v > 2.0:
+            total += plus(v, **kept)
+    return total
+
+
+def with_roots(v, **named):
+    return abs(-v, **named) if not named else v
+
 
 NAMES = {
     "swapped": swapped(minus),
@@ -100,6 +141,9 @@ NAMES = {
     "keyword": by_keyword(plus),
     "passed": passed_on(minus),
     "passed_twice": passed_on(passed_on(plus)),
+    "usual": with_keywords(plus),
+    "usual_twice": with_keywords(with_keywords(plus)),
+    **{one.__name__: one for one in (plus, given_k, collected, given, stored, with_roots, Scaled)},
     "more": one_more(minus),
     "marked": function(swapped(minus)),
     "other": other_signature,
@@ -123,6 +167,14 @@ def _kernel(expression: str, **names: object) -> Kernel:
         "keyword(v) + keyword(v, k=1.0)",
         "passed(v, 3.0)",
         "passed_twice(v) + passed_twice(v, 4.0)",
+        "usual(v) + usual(v, 4.0) + usual(v, k=v) + usual(k=2.0, v=v)",
+        "usual_twice(v, k=3.0)",
+        "given_k(v) + given_k(v, k=1.0)",
+        "collected(plus, v=v, k=v)",
+        "stored(v, k=2.0)",
+        "with_roots(v)",
+        "Methods.times(b=2.0, a=v)",
+        "Scaled(v).times(by=3.0) + Scaled(v).shifted(by=1.0)",
         "more(v, 1.0, more=9.0)",
         "marked(v, 10.0)",
         "other(v) + other(v, k=5.0)",
@@ -165,7 +217,19 @@ def test_elementwise_functions_reductions_and_scans_go_by_the_wrapper_too() -> N
         ),
         (lambda: scan(function(one_more(minus))), "combine of a scan is 'minus', which cannot be called with two numbers"),
         (lambda: _kernel("h(v)", h=one_more(minus)).program(), "minus: missing a required argument: 'b'"),
-        (lambda: _kernel("h(v)", h=with_keywords(plus)).program(), "'plus' takes **named, which is a dict"),
+        (lambda: _kernel("h(v, z=1.0)", h=with_keywords(plus)).program(), "plus: got an unexpected keyword argument 'z'"),
+        (lambda: _kernel("given_k(v, v=1.0)", **NAMES).program(), "given_k: multiple values for argument 'v'"),
+        (lambda: _kernel("h(k=v)", h=lambda **n: plus(1.0, k=2.0, **n)).program(), "plus is given the keyword 'k' twice"),
+        (lambda: _kernel("h(n=v)", h=lambda **n: abs(1.0, **n)).program(), "abs takes no keywords"),
+        (
+            lambda: _kernel("h(n=v)", h=lambda **n: n["n"]).program(),
+            "an item of the **kwargs of a function, which kernels only count and pass on",
+        ),
+        (
+            lambda: _kernel("h(n=v)", h=lambda **n: plus(*n)).program(),
+            "spreading of the **kwargs of a function, which kernels only count and pass on",
+        ),
+        (lambda: _kernel("given(n=v)", **NAMES).program(), "'o' holds f32, and is given the **kwargs of a function"),
         (
             lambda: _kernel("h(v, z=1.0)", h=other_signature).program(),
             "other_signature: got an unexpected keyword argument 'z'",

@@ -184,6 +184,21 @@ class Counted(type):
         return super().__call__(x + 1.0)
 
 
+@dataclasses.dataclass(frozen=True, order=True)
+class Ordered:
+    a: float
+    b: float = dataclasses.field(default=2.0, init=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Filled:
+    a: float
+    b: tuple[float, ...] = dataclasses.field(default_factory=tuple)
+
+
+ORDERED = Ordered(1.0)
+
+
 class Sub(Point):
     def __init__(self, x: float) -> None:
         super().__init__(x * 3)
@@ -280,6 +295,12 @@ Made.__new__ = lambda cls, a, b: tuple.__new__(cls, (b, a))  # type: ignore[meth
         ("WithNew(v).x", "a WithNew is made with __new__ of its own, which kernels do not run"),
         ("Metaclassed(v).x", "a Metaclassed is made with Counted.__call__ of its own, which kernels do not run"),
         ("Initial(v, 3.0).x", "an Initial is made with InitVar(scale) of its own, which kernels do not run"),
+        ("Ordered(v).b", "Ordered.b is a field with init=False, which kernels do not make"),
+        ("Filled(v).a", "Filled.b is a field with default_factory, which kernels do not make"),
+        ("1.0 if ORDERED < ORDERED else 0.0", "'<' of an Ordered and an Ordered"),
+        ("1.0 if Point(v) >= v else 0.0", "'>=' of a Point and f32"),
+        ("ORDERED + v", "a number is wanted here, and this is an Ordered"),
+        ("Point(v)", "'o' holds f32, and is given a Point"),
         ("PairInit(v).a", "a PairInit is made with __init__ of its own, which kernels do not run"),
         ("PairNew(v).a", "a PairNew is made with __new__ of its own, which kernels do not run"),
         ("Made(v, 1.0).a", "a Made is made with __new__ of its own, which kernels do not run"),

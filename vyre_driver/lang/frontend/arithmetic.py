@@ -11,7 +11,8 @@ from vyre_driver.ir.arithmetic import LITERALS, Binary, Unary
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers, wide
-from vyre_driver.lang.frontend.conversions import alike, cast, truth, typed
+from vyre_driver.lang.frontend.comparisons import condition
+from vyre_driver.lang.frontend.conversions import alike, cast, typed
 from vyre_driver.lang.frontend.facts import Negation
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, kind_name, literal
@@ -270,9 +271,9 @@ def _negative(number: Number) -> Number:
 
 def negated(t: Translation, value: Value, node: ast.AST) -> Value:
     """Return ``not value``."""
-    if isinstance(value, Constant):
-        return Constant(not value.value)
-    condition = truth(typed(t, value, node))
-    result = Number(bool_, Unary(UnOp.LOGICAL_NOT, condition.expr))
-    t.draft.facts.note(result.expr, Negation(condition.expr))
+    number = condition(t, value, node)
+    if isinstance(number, Constant):
+        return Constant(not number.value)
+    result = Number(bool_, Unary(UnOp.LOGICAL_NOT, number.expr))
+    t.draft.facts.note(result.expr, Negation(number.expr))
     return result

@@ -68,19 +68,21 @@ def call(t: Translation, node: ast.Call) -> Value:
     values = evaluated(t, [functools.partial(_argument, t, one) for one in [*node.args, *node.keywords]])
     given = zip(values[: len(node.args)], node.args, strict=True)
     positional = [value for one, argument in given for value in spread(t, one, argument)]
-    named = {str(one.arg): value for one, value in zip(node.keywords, values[len(node.args) :], strict=True)}
+    named = _keywords(t, node, values[len(node.args) :])
     if isinstance(callee, Method):
-        return callee.call(t, _no_keywords(t, node, positional), node)
+        if callee.takes_keywords:
+            return callee.call(t, positional, node, named)
+        return callee.call(t, _without_keywords(t, node, positional, named), node)
     function = callee.value if isinstance(callee, Host) else None
     if isinstance(function, Function):
         function = function.function
     if isinstance(function, types.MethodType) and isinstance(function.__self__, type):  # of a class
         positional, function = [Host(function.__self__), *positional], function.__func__
     if isinstance(function, types.FunctionType) and function in ATOMICS:
-        return atomic(t, function, _no_keywords(t, node, positional), node)
+        return atomic(t, function, _without_keywords(t, node, positional, named), node)
     known = translator_of(function)
     if known is not None:
-        return _known(t, known, _no_keywords(t, node, positional), node)
+        return _known(t, known, _without_keywords(t, node, positional, named), node)
     function = as_written(function)
     if isinstance(function, types.FunctionType):
         return inline(t, function, positional, named, node)
@@ -95,12 +97,33 @@ def _shown(function: object) -> str | None:
 
 
 def _argument(t: Translation, argument: ast.AST) -> Value:
-    if isinstance(argument, ast.keyword) and argument.arg is None:
-        raise t.unknown(
-            argument.value, "'**' spreads a dict, which is not part of the kernel language", "write the keywords out"
-        )
+    if isinstance(argument, ast.keyword) and argument.arg is None and isinstance(argument.value, (ast.Dict, ast.DictComp)):
+        raise _no_dict(t, argument.value)
     assert isinstance(argument, (ast.expr, ast.keyword))  # noqa: S101 -- what the arguments of a call are
     return t.evaluate(argument.value if isinstance(argument, (ast.Starred, ast.keyword)) else argument)
+
+
+def _keywords(t: Translation, node: ast.Call, values: Sequence[Value]) -> dict[str, Value]:
+    """Return the keywords of a call by name: those that are written, and those of a function's own ``**kwargs``."""
+    named: dict[str, Value] = {}
+    for keyword, value in zip(node.keywords, values, strict=True):
+        if keyword.arg is not None:
+            found = {keyword.arg: value}
+        elif isinstance(value, Tuple) and value.made_by is dict:
+            found = dict(zip(value.fields, value.items, strict=True))
+        else:
+            raise _no_dict(t, keyword.value)
+        twice = next((name for name in found if name in named), None)
+        if twice is not None:
+            what = f"{ast.unparse(node.func)} is given the keyword {twice!r} twice"
+            raise t.mistyped(node, what, f"leave {twice}= out of the call, or make it a parameter of its own")
+        named.update(found)
+    return named
+
+
+def _no_dict(t: Translation, node: ast.expr) -> KernelSourceError:
+    what = "'**' spreads the **kwargs of a function alone, for dicts are not part of the kernel language"
+    return t.unknown(node, what, "write the keywords out")
 
 
 def spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
@@ -132,8 +155,9 @@ def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> 
     )
 
 
-def _no_keywords(t: Translation, node: ast.Call, positional: list[Value]) -> list[Value]:
-    if node.keywords:
+def _without_keywords(t: Translation, node: ast.Call, positional: list[Value], named: dict[str, Value]) -> list[Value]:
+    """Return the arguments of a call that takes no keywords; raises KernelTypeError where there are some."""
+    if named:
         raise t.mistyped(node, f"{ast.unparse(node.func)} takes no keywords", "give the arguments by position")
     return positional
 
@@ -167,9 +191,6 @@ def _bound(  # noqa: PLR0913 -- a call, and what is called
 ) -> dict[str, Value]:
     """Return the arguments of a call by the parameters' names."""
     kinds = {name: one.kind for name, one in signature.parameters.items()}
-    for name, kind in kinds.items():
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            raise t.mistyped(node, f"{called!r} takes **{name}, which is a dict", "name each of its parameters")
     try:
         found = signature.bind(*given, **named)
     except TypeError as error:
@@ -179,6 +200,8 @@ def _bound(  # noqa: PLR0913 -- a call, and what is called
     for name, value in found.arguments.items():
         if kinds[name] is inspect.Parameter.VAR_POSITIONAL:
             values[name] = Tuple(value)
+        elif kinds[name] is inspect.Parameter.VAR_KEYWORD:
+            values[name] = Tuple(tuple(value.values()), tuple(value), dict)
         else:
             values[name] = value if _is_value(value) else host_value(t, value, name, node)
     return values

@@ -50,6 +50,8 @@ def compare(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.
         for one_side in (left, right):
             check_as_tuple(t, one_side, "__eq__" if binary is BinOp.EQ else "__ne__", f"{sign!r}", node)
         return _tuples(t, op, left, right, node)
+    if isinstance(left, Tuple) or isinstance(right, Tuple):
+        raise t.mistyped(node, f"{sign!r} of {kind_name(left)} and {kind_name(right)}", "compare numbers that are in it")
     one, other = (t.draft.shallow(operand) for operand in alike(t, left, right, node, sign))
     if one.type is bool_ and binary not in _EQUAL:
         raise t.mistyped(node, f"{sign!r} of bools", "convert them with i32(...)")

@@ -16,7 +16,7 @@ from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
-from vyre_driver.lang.frontend.records import getter_of, has_own_lookup, is_field, item_of, own_lookup
+from vyre_driver.lang.frontend.records import NO_DICT, getter_of, has_own_lookup, is_field, item_of, own_lookup
 from vyre_driver.lang.frontend.values import (
     Array,
     Constant,
@@ -167,6 +167,9 @@ def attribute(t: Translation, node: ast.Attribute) -> Value:
 def _record_attribute(t: Translation, owner: Tuple, node: ast.Attribute) -> Value:
     """Return a field of a record, or what its class has under a name, as Python looks it up."""
     kind = owner.made_by
+    if kind is dict:
+        what = f"{node.attr!r} of {kind_name(owner)}, which kernels only count and pass on"
+        raise t.misspelt(node, what, NO_DICT)
     is_plain = not isinstance(kind, type) or not has_own_lookup(kind)
     if is_field(owner, node.attr) and (is_plain or dataclasses.is_dataclass(kind)):  # of which each field was asked for
         return owner.items[owner.fields.index(node.attr)]
@@ -195,7 +198,8 @@ def _member(t: Translation, owner: Tuple, kind: type, node: ast.Attribute) -> Va
     method = found.__func__ if isinstance(found, classmethod) else found
     if isinstance(method, types.FunctionType):
         function = method
-        return Method(owner, node.attr, lambda t, given, call: t.inline(function, [first, *given], {}, call))
+        called = lambda t, given, call, named: t.inline(function, [first, *given], named, call)  # noqa: E731
+        return Method(owner, node.attr, called, takes_keywords=True)
     if hasattr(type(found), "__get__") and not isinstance(found, _BUILTIN):
         what = f"{kind.__name__}.{node.attr} is {with_article(type(found).__name__)}, which kernels do not run"
         raise t.mistyped(node, what, "make it a method or a property")

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.errors import with_article
-from vyre_driver.lang.frontend.values import Tuple
+from vyre_driver.lang.frontend.values import Tuple, kind_name
 
 if TYPE_CHECKING:
     import ast
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _GETTER: type = type(vars(collections.namedtuple("_Example", "item"))["item"])  # noqa: PYI024 -- the attribute of its field
 _PLAIN_LOOKUPS: tuple[object, ...] = (object.__getattribute__, tuple.__getattribute__)
+
+NO_DICT = "name the keywords as parameters, or only pass them on with **"
+"""What to do instead of looking into the ``**kwargs`` of a function."""
 
 
 class Constructor(NamedTuple):
@@ -31,8 +34,12 @@ class Constructor(NamedTuple):
 
 def check_as_tuple(t: Translation, value: object, method: str, what: str, node: ast.AST) -> None:
     """Check that an operation on a tuple is that of tuples: a class may have another, or none; raises KernelTypeError."""
-    kind = value.made_by if isinstance(value, Tuple) else None
-    if isinstance(kind, type) and getattr(kind, method, None) is not getattr(tuple, method, None):
+    if not isinstance(value, Tuple):
+        return
+    kind = value.made_by
+    if kind is dict and method not in {"__bool__", "__len__"}:
+        raise t.mistyped(node, f"{what} of {kind_name(value)}, which kernels only count and pass on", NO_DICT)
+    if kind is not dict and isinstance(kind, type) and getattr(kind, method, None) is not getattr(tuple, method, None):
         raise t.mistyped(
             node, f"{what} of {with_article(kind.__name__)}, which is not that of a tuple", "use its fields and methods"
         )
@@ -55,6 +62,8 @@ def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # 
         raise t.mistyped(
             node, f"{kind.__name__} may change, and values of kernels do not", "declare it @dataclass(frozen=True)"
         )
+    if own is None and not is_tuple:
+        _check_fields(t, kind, node)
     if own is None and type(kind).__call__ is not type.__call__:
         own = f"{type(kind).__name__}.__call__"
     if own is not None:
@@ -127,9 +136,6 @@ def _own_part_of_dataclass(kind: Any) -> str | None:  # noqa: ANN401 -- a class
     if not kind.__dataclass_params__.init:
         return "__init__"
     fields = dataclasses.fields(kind)
-    for field in fields:
-        if not field.init or field.default_factory is not dataclasses.MISSING:
-            return f"field({field.name})"
     if kind.__new__ is not object.__new__:
         return "__new__"
     names = [one.name for one in fields]
@@ -137,10 +143,21 @@ def _own_part_of_dataclass(kind: Any) -> str | None:  # noqa: ANN401 -- a class
     for name in kind.__dataclass_fields__:
         if name not in names and name in parameters:
             return f"InitVar({name})"
+    if any(not one.init or one.default_factory is not dataclasses.MISSING for one in fields):
+        return None  # they are refused by their names
     twin = dataclasses.make_dataclass(
         "twin", [(one.name, object, dataclasses.field(kw_only=bool(one.kw_only))) for one in fields], frozen=True
     )
     return None if _is_same(kind.__init__, vars(twin)["__init__"]) else "__init__"
+
+
+def _check_fields(t: Translation, kind: Any, node: ast.AST) -> None:  # noqa: ANN401 -- a class
+    """Check that a call of a dataclass gives each of its fields a value; raises KernelTypeError."""
+    for field in dataclasses.fields(kind):
+        option = "default_factory" if field.default_factory is not dataclasses.MISSING else None if field.init else "init=False"
+        if option is not None:
+            what = f"{kind.__name__}.{field.name} is a field with {option}, which kernels do not make"
+            raise t.mistyped(node, what, f"have the call give {field.name}, or make the {kind.__name__} outside of the kernel")
 
 
 def _is_same(method: object, generated: Any) -> bool:  # noqa: ANN401 -- a function

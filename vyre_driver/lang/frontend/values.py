@@ -53,6 +53,7 @@ class Constant:
 class Tuple:
     """A tuple of values; ``fields`` are the names of a named tuple's or a dataclass's, ``made_by`` its class.
 
+    The ``**kwargs`` of a function are one that is made by ``dict``, with the keywords as its fields.
     ``is_settled`` says that nothing in it is merged.
     """
 
@@ -92,11 +93,12 @@ class Host:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A method of a value, to be called."""
+    """A method of a value, to be called; one that takes keywords gets them as a dict, behind the node of the call."""
 
     owner: Value
     name: str
     call: Callable[..., Value] = field(repr=False)
+    takes_keywords: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,8 +177,8 @@ def kind_name(value: Value) -> str:
             return f"the constant {shown(given)}"
         case Array(name):
             return f"the array {name!r}"
-        case Tuple(items):
-            return f"a tuple of {len(items)}"
+        case Tuple():
+            return _tuple_name(value)
         case Host(None):
             return "None"
         case Host(ScalarType() as scalar):
@@ -189,6 +191,14 @@ def kind_name(value: Value) -> str:
         case Method(_, name):
             return f"the method {name!r}"
     return "the workgroup" if isinstance(value, GroupValue) else "nothing"
+
+
+def _tuple_name(value: Tuple) -> str:
+    if value.made_by is dict:
+        return "the **kwargs of a function"
+    if value.fields and isinstance(value.made_by, type):
+        return with_article(value.made_by.__name__)
+    return f"a tuple of {len(value.items)}"
 
 
 def is_literal(value: Number) -> bool:

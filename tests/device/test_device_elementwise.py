@@ -270,7 +270,11 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "complex numbers for a lambda": (
         lambda: elementwise(lambda a: a + 1)(np.zeros(3, np.complex64)),
-        "a of fused is complex64, which kernels do not compute with. Fix: pass float32, int32 or uint32.",
+        (
+            "a of fused is complex64, which kernels do not compute with. Fix: pass numpy.ascontiguousarray(a, numpy.complex64)"
+            ".view(numpy.float32), where the parts alternate, or "
+            "one part: numpy.asarray(numpy.real(a), numpy.float32)."
+        ),
     ),
     "a float for whole numbers": (
         lambda: mixed(whole(3), 1.5),

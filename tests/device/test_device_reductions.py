@@ -281,7 +281,11 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
     "complex numbers": (
         lambda driver: total.on(driver)(np.zeros(3, np.complex64)),
         InvalidInput,
-        "x of reduction is complex64, which kernels do not compute with. Fix: pass float32, int32 or uint32.",
+        (
+            "x of reduction is complex64, which kernels do not compute with. Fix: pass numpy.ascontiguousarray(x, numpy.complex64)"
+            ".view(numpy.float32), where the parts alternate, or "
+            "one part: numpy.asarray(numpy.real(x), numpy.float32)."
+        ),
     ),
     "all of a scan": (
         lambda driver: running.on(driver)(whole(3, 4), axis=None),

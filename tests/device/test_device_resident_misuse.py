@@ -75,6 +75,12 @@ def test_a_type_that_is_none_of_numbers_is_refused(driver: Driver, dtype: Any) -
     assert refusal(lambda: driver.empty(3, dtype)) == (InvalidInput, 2201, text)
 
 
+def test_a_type_that_is_left_out_is_refused(driver: Driver) -> None:
+    text = f"the type of a buffer is None, {NO_NUMBERS} Fix: give a type such as numpy.float32."
+    for make in (driver.empty, driver.zeros, driver.pinned):
+        assert refusal(lambda make=make: make(3)) == (InvalidInput, 2201, text)
+
+
 @pytest.mark.parametrize(
     ("dtype", "fix"),
     [

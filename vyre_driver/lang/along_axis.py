@@ -17,11 +17,11 @@ from vyre_driver.lang.frontend.functions import translator_of
 from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.function import Function
-from vyre_driver.lang.launch.arrays import read_array
+from vyre_driver.lang.launch.arrays import host_conversion, read_array
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.source.called import accepts
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_, type_of, u8
+from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_, f32, type_of, u8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def along_axis(name: str, given: object, axis: object) -> AlongAxis:
     if element is None:
         raise InvalidInput(
             f"x of {name} is {found.dtype}, which kernels do not compute with",
-            fix="pass float32, int32 or uint32",
+            fix=host_conversion("x", found, f32),
             parameter="x",
         )
     if isinstance(found, np.ndarray):

@@ -10,7 +10,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.elementwise_text import Form
 from vyre_driver.lang.function_types import weak_type
-from vyre_driver.lang.launch.arrays import read_array
+from vyre_driver.lang.launch.arrays import host_conversion, read_array
 from vyre_driver.lang.source.parameters import Parameter
 from vyre_driver.lang.types import COMPUTED, Access, ArrayType, Kind, ScalarType, f32, i32, type_of, u8
 
@@ -156,7 +156,7 @@ def known_types(
         if scalar is None:
             raise InvalidInput(
                 f"{operand.name} of {described.name} is {dtype}, which kernels do not compute with",
-                fix="pass float32, int32 or uint32",
+                fix=host_conversion(operand.name, operand.value, f32),
                 parameter=operand.name,
             )
         found.setdefault(one.__name__, scalar)

@@ -148,7 +148,7 @@ def types_of(
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
-                fix=_host_conversion(one.name, given, _first(variable)),
+                fix=host_conversion(one.name, given, _first(variable)),
                 parameter=one.name,
             )
         known, other = found.setdefault(variable.__name__, (scalar, one.name))
@@ -204,12 +204,14 @@ def _conversion(one: Parameter, given: NDArray[Any] | Buffer, element: ScalarTyp
         return f"make a buffer of {element.dtype}"
     if _of_array(one).access.writes:
         return f"pass an array of {_numpys(element)}, which is written in place"
-    return _host_conversion(one.name, given, element)
+    return host_conversion(one.name, given, element)
 
 
-def _host_conversion(name: str, given: NDArray[Any] | Buffer, element: ScalarType) -> str:
+def host_conversion(name: str, given: NDArray[Any] | Buffer, element: ScalarType) -> str:
     """Return how an array that is read becomes one of another type, so that it works where it is done."""
     target = _numpys(element)
+    if isinstance(given, Buffer):
+        return f"make a buffer of {element.dtype}"
     if given.dtype.kind == "c":
         pairs = {"numpy.float32": "numpy.complex64", "numpy.float64": "numpy.complex128"}.get(target)
         view = f"numpy.ascontiguousarray({name}, {pairs}).view({target}), where the parts alternate, or " if pairs else ""
@@ -217,7 +219,7 @@ def _host_conversion(name: str, given: NDArray[Any] | Buffer, element: ScalarTyp
     if given.dtype.names:
         fields = [field for field in given.dtype.names if given.dtype[field].kind in "biuf"]
         return f"pass one field: numpy.asarray({name}[{fields[0]!r}], {target})" if fields else "pass an array of numbers"
-    if given.dtype.kind not in "biuf" and isinstance(given, np.ndarray):
+    if given.dtype.kind not in "biuf":
         try:
             with np.errstate(all="ignore"):
                 is_array = np.asarray(given, element.dtype).dtype.kind in "biufV" and given.ndim > 0

@@ -191,6 +191,32 @@ def test_plain_numbers_are_packed_as_themselves() -> None:
     assert plan.check_resident([Held(packed)])[0].byte_len == 8
 
 
+@pytest.mark.parametrize(
+    ("member", "value"), [(F32, 2.5), (Vector(F32, 2), (1, 2)), (Vector(U32, 4), (1, 2, 3, 4)), (Array(F32, 3, 4), [1, 2, 3])]
+)
+def test_a_block_of_one_member_is_packed_as_its_numbers(member: Any, value: object) -> None:  # noqa: ANN401 -- of layout.py
+    plan = plan_of(block(Member("only", 0, member)))
+    packed = plan.pack("b", {"only": value})
+    assert packed.dtype == (np.uint32 if member == Vector(U32, 4) else np.float32)
+    assert packed.tolist() == np.atleast_1d(np.array(value)).tolist()
+    assert plan.check_resident([Held(packed)])[0].byte_len == packed.nbytes
+
+
+def test_a_structure_may_hold_one_that_ends_in_an_array_of_structures() -> None:
+    light = Struct("Light", (Member("at", 0, VEC3),), 12)
+    scene = Struct("Scene", (Member("gain", 0, F32), Member("lights", 16, Array(light, 2, 16))), 48)
+    plan = plan_of(block(Member("scene", 0, scene)))
+    lights = [{"at": (1, 2, 3)}, {"at": (4, 5, 6)}]
+    packed = plan.pack("b", {"scene": {"gain": 7, "lights": lights}})
+    assert packed.view(np.float32).tolist() == [[7, 0, 0, 0, 1, 2, 3, 0, 4, 5, 6, 0]]
+    assert plan.unpack("b", packed)["scene"]["lights"]["at"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    dtype = plan.element_dtype("b")
+    assert dtype is not None
+    given = np.zeros((), dtype)
+    given["scene"]["gain"], given["scene"]["lights"]["at"] = 7, [(1, 2, 3), (4, 5, 6)]
+    assert plan.pack("b", given).tobytes() == packed.tobytes()
+
+
 @pytest.mark.parametrize("given", [{"y": [1, 2]}, {"y": np.array([1, 2])}, {"y": (1.0, np.float32(2))}])
 def test_a_mapping_for_plain_numbers_comes_back_as_the_numbers(given: object) -> None:
     (found,) = plan_of(FLOATS).check_arguments([given], {})

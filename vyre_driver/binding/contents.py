@@ -29,8 +29,10 @@ def pack(binding: Binding, values: object) -> NDArray[Any]:
     refuse_resident(binding, values)
     argument = check_array(binding, 0, values, allow_empty=True)
     array = np.asarray(argument.data)
-    if binding.dtype is not None:
+    if binding.dtype is not None and array.dtype.names is None:
         return array
+    if binding.dtype is not None:  # the only member of a block, given by its name
+        return array.reshape(-1).view(binding.dtype)
     return array.reshape(-1).view(np.uint8).reshape(raw_shape(binding, argument.byte_len))
 
 

@@ -186,16 +186,18 @@ def _value_dtype(found: MemoryType, stride: int) -> np.dtype[Any]:
     if numbers is not None:
         return np.dtype((numbers.scalar.dtype, numbers.shape))
     if isinstance(found, Struct):
-        return np.dtype(
-            {
-                "names": [one.name for one in found.members],
-                "formats": [_value_dtype(one.type, _extent(one.type)) for one in found.members],
-                "offsets": [one.offset for one in found.members],
-                "itemsize": stride,
-            }
-        )
+        return _structure_dtype(found, stride)
     axes, element, inner = _axes(found)
     return np.dtype((_value_dtype(element, inner), tuple(count for count, _ in axes)))
+
+
+def _structure_dtype(found: Struct, stride: int) -> np.dtype[Any]:
+    """Return numpy's type of a structure, of ``stride`` bytes, or more where it ends in an array: numpy pads its last element."""
+    formats = [_value_dtype(one.type, _extent(one.type)) for one in found.members]
+    offsets = [one.offset for one in found.members]
+    ends = [offset + dtype.itemsize for offset, dtype in zip(offsets, formats, strict=True)]
+    names = [one.name for one in found.members]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": max(stride, *ends)})
 
 
 def _axes(found: MemoryType) -> tuple[Axes, MemoryType, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_driver import SpirvModule
+from vyre_driver.cli import main
 from vyre_driver.process.tools import GLSLANG, find_tool
 
 if TYPE_CHECKING:
@@ -135,6 +137,21 @@ def test_a_compiler_of_hlsl_or_slang_stands_for_a_source_that_is_stripped(tmp_pa
     why = "no source language is named, and the compiler is of one of them"
     expected = f"matrices: as in HLSL and Slang ({why}), mul(m, v) is m @ v; mat3x2 is float2x3, of shape (2, 3)"
     assert matrix_lines(module) == [expected]
+
+
+def test_json_says_whose_rows_and_columns_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def convention(code: bytes) -> object:
+        (tmp_path / "of.spv").write_bytes(code)
+        assert main(["spirv", str(tmp_path / "of.spv"), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["matrices"]
+
+    module = hlsl(COPIES.replace("TYPE", "float2x3"), tmp_path / "m.spv")
+    text = "#version 450\nlayout(binding = 0) buffer X { TYPE x[]; };\nvoid main() { x[0][1] = x[1][1]; }"
+    assert convention(module.code) == {"as_in": "HLSL", "assumed": False}
+    assert convention(without_source(module, 14).code) == {"as_in": "HLSL", "assumed": True}
+    assert convention(without_source(module, 8).code) == {"as_in": "GLSL", "assumed": True}
+    assert convention(SpirvModule.from_glsl(text.replace("TYPE", "mat2x3")).code) == {"as_in": "GLSL", "assumed": False}
+    assert convention(SpirvModule.from_glsl(text.replace("TYPE", "vec2")).code) is None
 
 
 def test_without_a_source_language_matrices_are_taken_for_those_of_glsl(tmp_path: Path) -> None:

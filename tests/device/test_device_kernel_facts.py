@@ -71,6 +71,20 @@ def test_a_kernel_shows_its_buffers_as_its_module_does(layered: Driver, declarat
     assert f"<td>{shown.partition(': ')[2].replace('<', '&lt;').replace('>', '&gt;')}</td>" in kernel._repr_html_()
 
 
+def test_a_kernel_shows_all_views_of_a_buffer_as_its_module_does(layered: Driver) -> None:
+    text = (
+        "#version 450\nstruct Item { uint n; float a[3]; };\nlayout(binding = 0) readonly buffer X { float x[]; };\n"
+        "layout(binding = 0) readonly buffer V { vec4 x4[]; };\nlayout(binding = 0) readonly buffer I { Item items[]; };\n"
+        "layout(binding = 1) buffer Y { float y[]; };\nlayout(binding = 1) buffer Z { float z[]; };\n"
+        "void main() { y[0] = x[0] + x4[0].x + items[0].a[1]; z[1] = 1.0; }"
+    )
+    module = SpirvModule.from_glsl(text, name="views")
+    shown = "(x|x4|items: f32[n]|vec4<f32>[n]|Item[n] in, y|z: f32[n] inout)"
+    kernel = layered.compile(module)
+    assert (module.signature, kernel.signature) == (f"kernel{shown}", f"views{shown}")
+    assert "<td>f32[n]|vec4&lt;f32&gt;[n]|Item[n] in</td>" in kernel._repr_html_()
+
+
 @pytest.mark.parametrize("kind", [Kernel, PooledKernel, kernels.TunedKernel])
 def test_the_class_has_the_signature_of_its_init(kind: type) -> None:
     assert list(inspect.signature(kind).parameters) == list(inspect.signature(kind.__init__).parameters)[1:]  # type: ignore[misc]

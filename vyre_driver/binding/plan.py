@@ -67,9 +67,9 @@ class Binding:
     ``buffer_index`` is its place among the declarations. ``element_count`` is 0 when it is left to run time, and
     ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
     one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; ``view_byte_len`` is what the largest
-    of several variables takes at least that share it, and ``restrict`` as the shader declares it; ``block`` is its structure,
-    None where the variables that share it have different ones. A program's has its ``data_type``, ``output_byte_range`` as
-    (start, end) where only so much is read back, and ``is_pushed`` where it is a push constant, without a descriptor.
+    of several variables takes at least that share it, ``views`` shows these, and ``restrict`` is as the shader declares it;
+    ``block`` is its structure, None where the variables that share it have different ones. A program's has its ``data_type``,
+    ``output_byte_range`` as (start, end) where only so much is read back, and ``is_pushed`` where it is a push constant.
     """
 
     name: str
@@ -89,6 +89,7 @@ class Binding:
     view_byte_len: int = 0
     restrict: bool = False
     block: Struct | None = field(default=None, compare=False, repr=False)
+    views: str = field(default="", compare=False, repr=False)
     is_pushed: bool = False
 
     @property
@@ -291,9 +292,8 @@ class BindingPlan:
         slots: dict[int, int] = {}
         for slot, one in enumerate(self.descriptors):
             if one.binding in slots:
-                other = self.descriptors[slots[one.binding]]
                 raise InvalidProgram(
-                    f"buffers {other.name!r} and {one.name!r} both have binding {one.binding}",
+                    f"buffers {self.descriptors[slots[one.binding]].name!r} and {one.name!r} both have binding {one.binding}",
                     fix="give each a number of its own",
                     binding=one.name,
                     number=one.binding,
@@ -380,16 +380,15 @@ class BindingPlan:
 def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:
     written = BindingRole.INPUT_OUTPUT if buffer.readable else BindingRole.OUTPUT
     role = written if buffer.writable else BindingRole.INPUT
-    stride = buffer.element.stride
     return Binding(
         name=buffer.name,
         binding=buffer.binding,
         buffer_index=place,
         role=role,
-        element_size=stride,
-        preferred_alignment=max(stride, 1),
+        element_size=buffer.element.stride,
+        preferred_alignment=max(buffer.element.stride, 1),
         element_count=buffer.count or 0,
-        static_byte_len=buffer.header_bytes + buffer.count * stride if buffer.count else None,
+        static_byte_len=buffer.header_bytes + buffer.count * buffer.element.stride if buffer.count else None,
         input_index=next(inputs) if role.consumes_input else None,
         output_index=next(outputs) if role.produces_output else None,
         header_bytes=buffer.header_bytes,
@@ -397,4 +396,5 @@ def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: I
         view_byte_len=buffer.least_bytes,
         restrict=buffer.restrict,
         block=buffer.block,
+        views=buffer.views,
     )

@@ -16,13 +16,13 @@ from vyre_driver.spirv.opcodes import capability_name
 from vyre_driver.spirv.signature import (
     default_of,
     first_at_bindings,
+    matrix_convention,
     matrix_products,
     named_as_called,
     required_features,
     required_limits,
     signature,
     subgroup_uses,
-    type_text,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _refusal(module: SpirvModule) -> str | None:
 
 def _as_data(module: SpirvModule) -> dict[str, Any]:
     found, refusal = named_as_called(module.code, module.interface), _refusal(module)
-    firsts = first_at_bindings(found)
+    firsts, convention = first_at_bindings(found), matrix_convention(found)
     return {
         "name": module.name,
         "byte_len": len(module.code),
@@ -95,6 +95,9 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
         ],
         "resources": [_resource(one, firsts[one.set, one.binding]) for one in found.resources],
         "push_constants": [{"name": one.name, **_layout(one.block)} for one in found.push_constants],
+        "matrices": None
+        if convention is None
+        else {"as_in": "HLSL" if convention.is_of_hlsl else "GLSL", "assumed": convention.is_assumed},
         "spec_constants": [
             {"id": one.spec_id, "name": one.name, "type": str(one.scalar), "default": _default(one)}
             for one in found.spec_constants
@@ -131,7 +134,7 @@ def _resource(resource: Resource, first: Resource) -> dict[str, Any]:
         "same_as": None if first is resource else first.name,
         "descriptors": resource.count,
         "access": resource.access,
-        "type": type_text(resource),
+        "type": resource.type_text,
         "min_byte_len": resource.min_byte_len,
         "block": None if resource.block is None else _layout(resource.block),
         "image": None
@@ -146,7 +149,7 @@ def _layout(found: MemoryType) -> dict[str, Any]:
         case Array():
             data |= {"count": None if found.is_open else found.count, "stride": found.stride, "element": _layout(found.element)}
         case Matrix():
-            data |= {"stride": found.stride, "row_major": found.row_major}
+            data |= {"shape": [found.rows, found.columns], "stride": found.stride, "row_major": found.row_major}
         case Struct():
             data["members"] = [
                 {"name": one.name, "offset": one.offset, "readable": one.readable, "writable": one.writable} | _layout(one.type)

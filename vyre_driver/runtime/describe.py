@@ -81,7 +81,7 @@ class DescribedByKernel:
 def described_binding(binding: Binding) -> str:
     """Return name, contents and access of a buffer: ``y: f32[n] inout``, of a shader's as ``SpirvModule.signature`` has it."""
     access = _ACCESS[binding.role.consumes_input, binding.role.produces_output]
-    return f"{shown(binding.name)}: {_contents(binding)} {access}"
+    return f"{binding.views or f'{shown(binding.name)}: {_contents(binding)}'} {access}"
 
 
 def _contents(binding: Binding) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv import _axes, _scan
+from vyre_driver.spirv.layout import shown
 from vyre_driver.spirv.opcodes import ENTRY_POINT
 
 if TYPE_CHECKING:
@@ -78,6 +79,12 @@ class Slot:
     def aliases(self) -> tuple[str, ...]:
         """The names of the other views, each once."""
         return tuple(name for name in dict.fromkeys(one.name for one in self.views) if name != self.name)
+
+    @property
+    def shown(self) -> str:
+        """Names and types of the views: ``x: f32[n]``, ``x|x4: f32[n]|vec4<f32>[n]``."""
+        names = "|".join(map(shown, (self.name, *self.aliases)))
+        return f"{names}: {'|'.join(dict.fromkeys(one.type_text for one in self.views))}"
 
     @property
     def readable(self) -> bool:

@@ -87,6 +87,12 @@ class Resource:
         return access_text(readable=self.readable, writable=self.writable)
 
     @property
+    def type_text(self) -> str:
+        """The type of a buffer, else the kind of the descriptor; of an array, the number of descriptors before it."""
+        text = self.kind.value if self.block is None else self.block.text
+        return text if self.count is None else f"{self.count or 'n'} x {text}"
+
+    @property
     def min_byte_len(self) -> int:
         """The bytes that a buffer has at least: its fixed part, and one element of a run-time array."""
         if self.block is None:

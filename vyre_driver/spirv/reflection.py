@@ -47,7 +47,8 @@ class BufferInterface:
     ``readable`` and ``writable`` are what the shader's decorations leave open to it. Of several variables at one binding,
     ``aliases`` names all but the first, and ``least_bytes`` is what the largest of them takes at least (0: one element).
     ``restrict`` says that the shader declares it so: no other binding may be the same memory while one of the two is written.
-    ``block`` is its structure, None where several variables have different ones.
+    ``block`` is its structure, None where several variables have different ones. ``views`` shows names and types of several,
+    ``x|x4: f32[n]|vec4<f32>[n]``; it is empty for one.
     """
 
     name: str
@@ -61,6 +62,7 @@ class BufferInterface:
     least_bytes: int = 0
     restrict: bool = False
     block: Struct | None = field(default=None, compare=False, repr=False)
+    views: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,18 @@ class _ReflectionBuilder:
         members = {tuple((member.name, member.offset, member.type) for member in one.members) for one in blocks}
         block = blocks[0] if len(members) == 1 else None
         return BufferInterface(
-            slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least, slot.restrict, block
+            name=slot.name,
+            binding=place,
+            readable=slot.readable,
+            writable=slot.writable,
+            header_bytes=header,
+            element=element,
+            count=count,
+            aliases=slot.aliases,
+            least_bytes=least,
+            restrict=slot.restrict,
+            block=block,
+            views=slot.shown if len(slot.views) > 1 else "",
         )
 
     def _push_constants(self) -> tuple[tuple[Member, ...], int]:

@@ -8,7 +8,7 @@ and access, specialization constants with their defaults, push constants. Severa
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -60,30 +60,18 @@ def _default(constant: SpecConstant) -> np.generic:
     return np.bool_(bits) if scalar.dtype is None else np.frombuffer(bits.to_bytes(scalar.byte_len, "little"), scalar.dtype)[0]
 
 
-def type_text(resource: Resource) -> str:
-    """Return the contents of a descriptor: the type of a buffer, else the kind; an array's number of descriptors before it."""
-    text = resource.kind.value if resource.block is None else resource.block.text
-    return text if resource.count is None else f"{resource.count or 'n'} x {text}"
-
-
 def signature(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> str:
     """Return the signature of one entry point: of ``main`` as ``kernel``, of others by their names."""
     uses = EntryUses(code, interface, entry)
     blocks = [one.block for one in interface.push_constants if uses.variables is None or one.id in uses.variables]
     push = ", ".join(f"{shown(member.name)} {member.type}" for block in blocks for member in block.members)
     parts = [
-        ", ".join(_slot_text(one) for one in uses.slots),
+        ", ".join(f"{one.shown} {access_text(readable=one.readable, writable=one.writable)}" for one in uses.slots),
         ", ".join(f"{shown(one.name)}: {one.scalar} = {default_text(one)}" for one in interface.spec_constants),
         f"push: {push}" if push else "",
     ]
     name = "kernel" if entry.name == ENTRY_POINT else shown(entry.name)
     return f"{name}({'; '.join(part for part in parts if part)})"
-
-
-def _slot_text(slot: Slot) -> str:
-    names = "|".join(map(shown, (slot.name, *slot.aliases)))
-    types = "|".join(dict.fromkeys(map(type_text, slot.views)))
-    return f"{names}: {types} {access_text(readable=slot.readable, writable=slot.writable)}"
 
 
 def signatures(code: bytes, interface: ModuleInterface, entry: str | None) -> str:
@@ -192,16 +180,30 @@ def _has_matrix(found: MemoryType) -> bool:
     return isinstance(found, Matrix)
 
 
-def _matrix_lines(interface: ModuleInterface) -> Iterator[str]:
-    """Give a line on the rows and columns of matrices, where they are not GLSL's, or nothing says whose they are."""
+class MatrixConvention(NamedTuple):
+    """Whose rows and columns the matrices of a module have; ``is_assumed`` says that no source language is named."""
+
+    is_of_hlsl: bool
+    is_assumed: bool
+
+
+def matrix_convention(interface: ModuleInterface) -> MatrixConvention | None:
+    """Return whose rows and columns the matrices in buffers and push constants have; None where there are none."""
     resources = [resource.block for resource in interface.resources if resource.block is not None]
     if not any(map(_has_matrix, [*resources, *(one.block for one in interface.push_constants)])):
+        return None
+    return MatrixConvention(interface.stores_rows_as_columns, interface.source_language is None)
+
+
+def _matrix_lines(interface: ModuleInterface) -> Iterator[str]:
+    """Give a line on the rows and columns of matrices, where they are not GLSL's, or nothing says whose they are."""
+    convention = matrix_convention(interface)
+    if convention is None:
         return
-    is_named = interface.source_language is not None
-    if interface.stores_rows_as_columns:
-        why = "" if is_named else " (no source language is named, and the compiler is of one of them)"
+    if convention.is_of_hlsl:
+        why = " (no source language is named, and the compiler is of one of them)" if convention.is_assumed else ""
         yield f"  matrices: as in HLSL and Slang{why}, mul(m, v) is m @ v; mat3x2 is float2x3, of shape (2, 3)"
-    elif not is_named:
+    elif convention.is_assumed:
         yield "  matrices: as in GLSL (no source language is named), m * v is m @ v"
 
 
@@ -220,6 +222,6 @@ def _resource_line(resource: Resource, first: Resource) -> str:
     place = f"set {resource.set} binding {resource.binding} {shown(resource.name)}"
     shared = "" if first is resource else f", the same as {shown(first.name)}"
     if resource.block is None:
-        return f"{place}: {type_text(resource)} {resource.access}{shared}"
+        return f"{place}: {resource.type_text} {resource.access}{shared}"
     least = f"{resource.min_byte_len} bytes or more"
-    return f"{place}: {resource.kind.value} {resource.access}, {type_text(resource)}, {least}{shared}"
+    return f"{place}: {resource.kind.value} {resource.access}, {resource.type_text}, {least}{shared}"

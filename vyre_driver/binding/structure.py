@@ -192,7 +192,7 @@ def _value_dtype(found: MemoryType, stride: int) -> np.dtype[Any]:
 
 
 def _structure_dtype(found: Struct, stride: int) -> np.dtype[Any]:
-    """Return numpy's type of a structure, of ``stride`` bytes, or more where it ends in an array: numpy pads its last element."""
+    """Return numpy's type of a structure: ``stride`` bytes, or more, as numpy pads the last element of an array too."""
     formats = [_value_dtype(one.type, _extent(one.type)) for one in found.members]
     offsets = [one.offset for one in found.members]
     ends = [offset + dtype.itemsize for offset, dtype in zip(offsets, formats, strict=True)]

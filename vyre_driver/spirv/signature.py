@@ -27,7 +27,6 @@ from vyre_driver.spirv.opcodes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.spirv.entry import Slot
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
     from vyre_driver.spirv.layout import MemoryType
 

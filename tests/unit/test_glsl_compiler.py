@@ -107,6 +107,8 @@ def test_a_compiler_that_says_nothing_was_not_killed(play: Callable[[str], None]
         (np.int64(-5), "int X = K", 2**32 - 5),
         (np.float32(0.5), "float X = K", 0x3F00_0000),
         (2**31, "float X = K", 0x4F00_0000),
+        (np.float64(3.4028235e38), "float X = K", 0x7F7F_FFFF),
+        (np.array(2.5), "float X = K", 0x4020_0000),
         ("-1", "int X = K", 2**32 - 1),
     ],
 )
@@ -123,6 +125,9 @@ def test_truth_values_and_integers_are_taken_by_the_preprocessor(defined: object
     assert found.default_bits == expected
 
 
+LARGEST = "a float of GLSL is 3.4028235e+38 at most"
+
+
 @pytest.mark.parametrize(
     ("defined", "problem", "fix"),
     [
@@ -133,6 +138,17 @@ def test_truth_values_and_integers_are_taken_by_the_preprocessor(defined: object
             "give one from -2147483648 to 4294967295, or text",
         ),
         (float("inf"), "inf, for which GLSL has no literal", "give an expression as text, such as '(1.0 / 0.0)'"),
+        (1e39, f"1e+39, and {LARGEST}", "give a smaller number, or a double as text: '1e+39lf'"),
+        (np.float64(-1e300), f"-1e+300, and {LARGEST}", "give a smaller number, or a double as text: '-1e+300lf'"),
+        (
+            3.4028235677973366e38,
+            f"3.4028235677973366e+38, and {LARGEST}",
+            "give a smaller number, or a double as text: '3.4028235677973366e+38lf'",
+        ),
+        (None, "of type NoneType", "give a number, True, False or text"),
+        (b"1", "of type bytes", "give a number, True, False or text"),
+        (1j, "of type complex", "give a number, True, False or text"),
+        (np.arange(2), "of type ndarray", "give a number, True, False or text"),
         (np.float32("nan"), "nan, for which GLSL has no literal", "give an expression as text, such as '(1.0 / 0.0)'"),
     ],
 )

@@ -178,6 +178,8 @@ def test_a_shader_file_that_is_no_text_cannot_be_read(tmp_path: Path) -> None:
         b"// \x83\x5c\n and its next line \x83",  # a backslash that ends a line of Shift-JIS continues the comment
         b"/**/ // \xff",
         b"#define HALF 1 / 2 // \xfc",
+        b"/\\\n/ \xe9",
+        b"/\\\r\n* \xe9\n *\\\n/",
     ],
 )
 def test_comments_of_a_file_may_have_any_bytes(tmp_path: Path, comment: bytes) -> None:
@@ -193,6 +195,7 @@ def test_comments_of_a_file_may_have_any_bytes(tmp_path: Path, comment: bytes) -
     [
         (b"#version 450\n// \xe9\nfloat caf\xe9;\n", "line 3 has the byte 0xe9 outside a comment, which is not UTF-8"),
         (b"#version 450\n/* \xe9 */ \xe8\n", "line 2 has the byte 0xe8 outside a comment, which is not UTF-8"),
+        (b"#version 450\n/* *\\\n/ \xe8\n*/", "line 3 has the byte 0xe8 outside a comment, which is not UTF-8"),
         (b"#version 450\r\n// a\r\n\x83\x5c\r\n", "line 3 has the byte 0x83 outside a comment, which is not UTF-8"),
         (b"#version 450\n// a \0 in a comment\n", "line 2 has the byte 0x00"),
         ("#version 450\n".encode("utf-16-le"), "line 1 has the byte 0x00"),

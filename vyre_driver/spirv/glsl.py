@@ -34,10 +34,15 @@ _FIRST_VERSION = 420  # that has compute shaders
 _PATH = re.compile(r"[^\n{}();#]+\.(comp|glsl|spv)")
 _VERSION = re.compile(rb"^[ \t]*#[ \t]*version\b[ \t]*([0-9]{0,9})[^\n]*", re.MULTILINE)
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMMENT = re.compile(rb"//(?:\\(?:\r\n|\r|\n)|[^\r\n])*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+# A backslash before the end of a line joins two lines, also within the two characters that begin or end a comment.
+_COMMENT = re.compile(
+    rb"/(?:\\(?:\r\n|\r|\n))*(?:/(?:\\(?:\r\n|\r|\n)|[^\r\n])*|\*.*?(?:\*(?:\\(?:\r\n|\r|\n))*/|\Z))", re.DOTALL
+)
 _HEADER_NAME = re.compile(r"header name: ([^\s;]+)")
 _WITHOUT_FILES = "/proc/self/ns"  # a directory in which no name is a file that can be read as text
 _LOWEST_INT, _HIGHEST_INT, _HIGHEST_UINT = -(1 << 31), (1 << 31) - 1, (1 << 32) - 1
+_INFINITE_AS_FLOAT32 = 2.0**128 - 2.0**103
+_NEITHER_NUMBER_NOR_TEXT = (type(None), bytes, bytearray, complex, list, tuple, dict, set)
 _MOST_SIGNALS = 64
 
 
@@ -147,10 +152,14 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
 def _literal(name: str, value: object) -> str:
     """Return a value as GLSL writes it: a truth value as 1 or 0, which ``#if`` takes too, an integer over i32 as uint.
 
-    Raises InvalidInput for an integer of more than 32 bits, infinity and NaN.
+    Raises InvalidInput for an integer of more than 32 bits, a float that is infinite as float32, NaN, and what is no number.
     """
     if isinstance(value, (bool, np.bool_)):
         return str(int(value))
+    if isinstance(value, _NEITHER_NUMBER_NOR_TEXT) or (isinstance(value, np.ndarray) and value.ndim):
+        raise InvalidInput(
+            f"the value of {name!r} is of type {type(value).__name__}", fix="give a number, True, False or text", define=name
+        )
     number = integer(value)
     if number is not None and not _LOWEST_INT <= number <= _HIGHEST_UINT:
         raise InvalidInput(
@@ -162,6 +171,12 @@ def _literal(name: str, value: object) -> str:
         raise InvalidInput(
             f"the value of {name!r} is {value}, for which GLSL has no literal",
             fix="give an expression as text, such as '(1.0 / 0.0)'",
+            define=name,
+        )
+    if isinstance(value, (float, np.floating)) and abs(float(value)) >= _INFINITE_AS_FLOAT32:
+        raise InvalidInput(
+            f"the value of {name!r} is {value}, and a float of GLSL is 3.4028235e+38 at most",
+            fix=f"give a smaller number, or a double as text: '{value}lf'",
             define=name,
         )
     return f"{number}u" if number is not None and number > _HIGHEST_INT else str(value)

@@ -312,3 +312,9 @@ def test_of_two_unnamed_constants_of_one_id_the_one_that_no_vector_is_made_of_co
     }
     found = SpirvModule.from_bytes(assemble(BASE | parts)).reflection
     assert (found.spec_constants, found.local_size[0]) == ((SpecConstant("constant_0", 0, U32, 256),), LocalSize(1, 0))
+
+
+def test_capabilities_of_other_stages_are_called_by_their_names() -> None:
+    declared = [*op(17, 1), *op(17, 5283), *op(17, 4479), *op(17, 70), *op(17, 65000)]
+    shown = str(SpirvModule.from_bytes(assemble(BASE | {"capability": declared})))
+    assert "  capabilities: Shader, MeshShadingEXT, RayTracingKHR, ShaderViewportIndex, capability 65000\n" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -80,6 +81,30 @@ def test_a_buffer_of_bfloat16_holds_the_bits_of_the_tensor(opened: Driver) -> No
 def test_types_that_numpy_lacks_come_at_any_shape(opened: Driver, shape: tuple[int, ...], dtype: str, held: str) -> None:
     buffer = opened.buffer(numbers(*shape, dtype=dtype))
     assert (buffer.shape, buffer.dtype) == (shape, np.dtype(getattr(ml_dtypes, held)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_a_buffer_of_types_that_numpy_lacks_is_a_tensor_in_the_same_memory(opened: Driver, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    buffer = opened.buffer(torch.arange(6.0).reshape(2, 3).to(kind))
+    seen = torch.from_dlpack(buffer)
+    buffer.fill(torch.tensor(2.0).to(kind))
+    buffer[1, :1] = torch.tensor(3.0).to(kind)
+    assert (seen.dtype, seen.float().tolist()) == (kind, [[2, 2, 2], [3, 2, 2]])
+    copied = torch.from_dlpack(buffer[1], copy=True)
+    seen[1, 2] = 4.0
+    assert (copied.float().tolist(), buffer.read()[1].astype(np.float32).tolist()) == ([3, 2, 2], [3, 2, 4])
+    assert torch.from_dlpack(opened.zeros((0, 3), dtype)).shape == (0, 3)
+
+
+def test_a_capsule_that_nobody_takes_lets_go_of_the_memory(opened: Driver) -> None:
+    buffer = opened.buffer(torch.zeros(1000).bfloat16())
+    before = sys.getrefcount(buffer.memory)
+    for version in (None, (1, 0)):
+        capsule = buffer.__dlpack__(max_version=version)
+        assert sys.getrefcount(buffer.memory) > before
+        del capsule
+        assert sys.getrefcount(buffer.memory) == before
 
 
 def test_a_transposed_tensor_of_bfloat16_comes_in_its_order(opened: Driver) -> None:

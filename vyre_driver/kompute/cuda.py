@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput, UnsupportedFeature
 from vyre_driver.kompute._cuda import CudaMemory, capsule_at
+from vyre_driver.kompute.elements import dlpack_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 ON_CUDA = 2
 """DLPack's kDLCUDA."""
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's, by numpy's kind
 _EXTENSION = "VK_KHR_external_memory_fd"
 _LIBRARY = "libcuda.so.1"
 _OPAQUE_FD, _DEDICATED = 1, 1
@@ -224,10 +224,10 @@ def cuda_capsule(  # noqa: PLR0913 -- what a capsule says
     InvalidInput
         If the elements are structures, which DLPack has no type for.
     """
-    if dtype.kind not in _CODES:
+    code = dlpack_type(dtype)
+    if code is None:
         raise InvalidInput(
             f"DLPack has no type for elements of {dtype}", fix="share a view of numbers: buffer.view(numpy.uint8)"
         )
     address = 0 if memory is None else memory.address + offset
-    code = (_CODES[dtype.kind], dtype.itemsize * 8)
     return capsule_at(memory, address, gpu.dlpack_device, code, shape, versioned)

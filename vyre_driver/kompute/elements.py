@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vyre_driver.binding.outputs import host_targets
+from vyre_driver.binding.tensors import bits_as_array
 from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -24,7 +25,9 @@ _LONGEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
 _PLAIN: dict[object, np.dtype[Any]] = {np.dtype(one).type: np.dtype(one) for one in "bBhHiIqQefd"}
 # The kinds of numbers that an element takes, by its own.
 _TAKEN = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
-
+# DLPack's codes of numbers, by numpy's kind, and by the names of types that ml_dtypes adds.
+_DLPACK_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_DLPACK_NAMED = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 
 _INSTEAD = {
     "S": "give numpy.uint8, and the number of bytes as the last axis of the buffer's shape",
@@ -107,7 +110,8 @@ def element_bytes(value: object, dtype: np.dtype[Any], what: str) -> bytes:
     """
     try:
         is_record = dtype.names is not None and isinstance(value, tuple)
-        given = np.asarray(value, dtype if is_record else None)
+        bits = bits_as_array(value)
+        given = np.asarray(value, dtype if is_record else None) if bits is None else bits
         found = _as_element(given, dtype) if given.ndim == 0 and not given.dtype.hasobject else None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} cannot be filled with {value!r} ({error})", fix="give one number of its type") from error
@@ -182,3 +186,9 @@ def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], whos
         raise InvalidInput(
             f"out= for {whose.described} {problem}", fix="give a contiguous array that can be written to, and copy from that"
         )
+
+
+def dlpack_type(dtype: np.dtype[Any]) -> tuple[int, int] | None:
+    """Return DLPack's code of the elements of a type, and their bits; None for what it has no type for, structures."""
+    code = _DLPACK_NAMED.get(dtype.name) or _DLPACK_KINDS.get(dtype.kind)
+    return None if code is None else (code, dtype.itemsize * 8)

@@ -14,6 +14,7 @@ import numpy as np
 
 from vyre_driver.errors import CopyNeeded
 from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.elements import dlpack_type
 from vyre_driver.kompute.submission import wait_for_earlier_work
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ ON_CPU = 1
 ON_VULKAN = 7
 """DLPack's kDLCPU and kDLVulkan."""
 _FIRST_WITH_VERSIONS = (2, 1)  # of numpy
+_OF_ANOTHER_PACKAGE = 2  # numpy.dtype.isbuiltin of bfloat16 and 8-bit floats
 _NO_WAIT = -1  # a stream, by DLPack's Python protocol
 
 
@@ -103,15 +105,23 @@ def _cuda_capsule(buffer: Buffer, gpu: Gpu, stream: object, max_version: tuple[i
         if stream != _NO_WAIT:
             wait_for_earlier_work(device, Deadline(None, device.physical.name))
         memory = buffer.memory.cuda if buffer.nbytes else None
-    versioned = max_version is not None and max_version[0] >= 1
-    return cuda_capsule(gpu, memory, buffer.offset, buffer.shape, buffer.dtype, versioned=versioned)
+    return cuda_capsule(gpu, memory, buffer.offset, buffer.shape, buffer.dtype, versioned=_is_versioned(max_version))
 
 
 def _capsule(array: NDArray[Any], max_version: tuple[int, int] | None) -> object:
-    """Return the capsule of an array, of the newest version that numpy and the consumer both know."""
+    """Return the capsule of an array, of the newest version that both sides know; numpy makes none of types that it lacks."""
+    code = dlpack_type(array.dtype)
+    if code is not None and array.dtype.isbuiltin == _OF_ANOTHER_PACKAGE:
+        from vyre_driver.kompute._cuda import capsule_at  # late: most export nothing of these types
+
+        return capsule_at(array, array.ctypes.data, (ON_CPU, 0), code, array.shape, _is_versioned(max_version))
     if max_version is not None and _knows_versions():
         return array.__dlpack__(max_version=max_version)  # type: ignore[call-arg, unused-ignore] # since numpy 2.1
     return array.__dlpack__()
+
+
+def _is_versioned(max_version: tuple[int, int] | None) -> bool:
+    return max_version is not None and max_version[0] >= 1
 
 
 def _knows_versions() -> bool:

@@ -90,12 +90,34 @@ def test_a_required_package_that_is_missing_is_named(run_python: RunChild, missi
     assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
 
 
-@pytest.mark.parametrize("package", ["lang", "kernels", "backends", "specialization"])
+@pytest.mark.parametrize("package", ["lang", "kernels", "backends", "specialization", "ir", "spirv", "binding", "driver"])
 @pytest.mark.parametrize("missing", ["numpy", "blake3"])
 def test_a_package_that_is_imported_by_its_path_names_what_is_missing(run_python: RunChild, missing: str, package: str) -> None:
     done = run_python("-c", f"import sys; sys.modules.update({{{missing!r}: None}}); import vyre_driver.{package}")
     told = f"{missing} is not installed, and vyre_driver needs it. Fix: pip install {missing}.\n"
     assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
+
+
+def imported_by_users() -> list[str]:
+    """Return the modules of the package that a program may import by their paths before anything else."""
+    found = [entry.stem for entry in PACKAGE.iterdir() if (entry / "__init__.py").is_file() or entry.suffix == ".py"]
+    return sorted(name for name in found if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("name", imported_by_users())
+def test_an_interrupt_cannot_break_off_the_import_of_numpy(run_python: RunChild, name: str) -> None:
+    # Signal handlers run on the main thread alone.
+    program = f"""
+import sys, threading
+class Finder:
+    def find_spec(self, module, *_):
+        if module in ("numpy", "kp") and threading.current_thread() is threading.main_thread():
+            print(module, "is imported on the main thread")
+sys.meta_path.insert(0, Finder())
+import vyre_driver.{name}
+"""
+    done = run_python("-c", program)
+    assert (done.status, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_package_that_is_needed_late_is_named(run_python: RunChild) -> None:

@@ -1,5 +1,9 @@
 """Match a caller's arguments to a kernel: binding plans, arguments, push constants and grids (docs/binding.md)."""
 
+from vyre_driver.process.imports import check_required
+
+check_required()
+
 from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
 from vyre_driver.binding.upstream import (
     BackendLayoutClass,

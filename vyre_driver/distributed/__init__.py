@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 from vyre_driver.errors import BackendUnavailable
+from vyre_driver.process.imports import check_required
+
+check_required()
 
 try:
     import distributed as _distributed

@@ -28,7 +28,7 @@ def check_required() -> None:
 
 def import_numpy() -> None:
     """Import numpy if nobody has begun to; raises what that raises."""
-    if sys.modules.get("numpy") is None:
+    if sys.modules.get("numpy") is None:  # None: it must not be imported, and the error is to say so
         call_uninterrupted(_import_numpy)
 
 

@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    """A program that is no Python, and says in a file that it was started."""
-    return made(tmp_path / "app", tmp_path)
-
-
 def made(path: Path, folder: Path) -> Path:
+    """Return the path of a new program that is no Python, and says in a file that it was started."""
     path.write_text(f"#!/bin/sh\ntouch {folder}/started\n")
     path.chmod(0o755)
     return path
@@ -37,17 +32,18 @@ def without_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-@pytest.mark.parametrize("executable", [None, ""])
+@pytest.mark.parametrize("executable", [None, "", "python3", b"/usr/bin/python3", 3])
 def test_without_an_executable_the_python_of_this_process_is_found(
-    executable: str | None, monkeypatch: pytest.MonkeyPatch
+    executable: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", executable)
     found = python_executable()
     assert os.path.realpath(found) == os.path.realpath("/proc/self/exe")
 
 
-def test_a_program_with_python_inside_is_not_started(program: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "executable", str(program))
+@pytest.mark.parametrize("name", ["app", "happy", "spyder", "uwsgi-py"])
+def test_a_program_with_python_inside_is_not_started(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(made(tmp_path / name, tmp_path)))
     assert (os.path.realpath(python_executable()), (tmp_path / "started").exists()) == (
         os.path.realpath("/proc/self/exe"),
         False,

@@ -227,8 +227,8 @@ def python_executable() -> str:
         base = getattr(sys, "_base_executable", None)
         at_prefix = str(Path(sys.base_exec_prefix, "bin", f"python{version}"))
         for path in (sys.executable, base, at_prefix, shutil.which(f"python{version}")):
-            if path and _is_this_python(path):
-                return str(path)
+            if isinstance(path, str) and _is_this_python(path):
+                return path
     raise InstallationUnusable(
         f"{needs} sys.executable is {sys.executable!r}, which is none",
         fix=f"set sys.executable to the path of that Python, or {without}",
@@ -239,7 +239,8 @@ def python_executable() -> str:
 @functools.lru_cache(maxsize=16)
 def _is_this_python(path: str) -> bool:
     """Return whether a program is a Python as this one; none is started whose name does not say that it is a Python."""
-    if not os.path.isabs(path) or "py" not in os.path.basename(path) or not os.access(path, os.X_OK):  # noqa: PTH117, PTH119
+    is_named_so = os.path.basename(path).startswith("python")  # noqa: PTH119 -- of a text
+    if not os.path.isabs(path) or not is_named_so or not os.access(path, os.X_OK):  # noqa: PTH117 -- the same
         return False
     if sys.orig_argv and os.path.realpath(path) == os.path.realpath("/proc/self/exe"):
         return True  # this process, which a command line of Python's started

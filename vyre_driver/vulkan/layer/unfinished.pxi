@@ -10,6 +10,7 @@ cdef extern from "fork_guard.h" nogil:
 cdef uint64_t NO_END = 0xFFFFFFFFFFFFFFFF  # of a time-out
 cdef uint64_t PATIENCE_NS = 500_000_000
 cdef list unfinished = []  # a Submitted each; as many as there is work that runs
+cdef Py_ssize_t asked = 0  # of them, taken out by a thread that looks whether they have ended
 cdef bint is_at_exit = False
 
 
@@ -26,14 +27,19 @@ cdef uint64_t patience_ns(LayerDevice owner) noexcept:
 
 def drop_ended() -> int:
     """Let go of the work in ``unfinished`` that has ended; returns how much has not, and never waits for it."""
+    global asked
     cdef Submitted work
+    cdef bint has_ended
     for _ in range(len(unfinished)):
         if not unfinished:  # another thread is in here too
             break
         work = unfinished.pop(0)
-        if not work.has_ended_within(0):
+        asked += 1
+        has_ended = work.has_ended_within(0)
+        asked -= 1
+        if not has_ended:
             unfinished.append(work)
-    return len(unfinished)
+    return len(unfinished) + asked
 
 
 def begin_exit() -> None:
@@ -44,5 +50,7 @@ def begin_exit() -> None:
 
 def abandon_unfinished() -> None:
     """In a forked child: keep for ever what is unfinished in the parent, which the child must not destroy."""
+    global asked
+    asked = 0  # by threads that the child does not have
     while unfinished:
         leak(unfinished.pop())

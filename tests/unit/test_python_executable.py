@@ -33,9 +33,7 @@ def without_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("executable", [None, "", "python3", b"/usr/bin/python3", 3])
-def test_without_an_executable_the_python_of_this_process_is_found(
-    executable: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_executable_the_python_of_this_process_is_found(executable: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", executable)
     found = python_executable()
     assert os.path.realpath(found) == os.path.realpath("/proc/self/exe")

@@ -71,6 +71,11 @@ REFUSED = [
     ("redis://host:many", f"{NO_PORT}. Fix: write the port as in redis://HOST:6379"),
     ("s3:///prefix", "s3:/prefix names no bucket or host. Fix: write s3://NAME/PREFIX"),
     (f"redis://{LONG_LABEL}", f"redis://{LONG_LABEL} names a host that cannot be looked up. Fix: {LABEL_FIX}"),
+    *[
+        (f"{scheme}://{host}", f"{scheme}://{host} names a host that cannot be looked up. Fix: {LABEL_FIX}")
+        for scheme in ("redis", "https")
+        for host in ("two words", "host%00", "<host>", "a..b", "host*")
+    ],
     ("s3://bucket?endpoint=\udcff", "the URL cannot be read. Fix: set it to a URL such as redis://HOST:6379"),
     ("redis:///0", "redis:/0 names no host. Fix: write redis://HOST:6379"),
     ("redis://host/first", f"redis://host/first {NO_NUMBER}. Fix: end it in the number of a database, such as /0"),
@@ -121,6 +126,35 @@ def test_what_cannot_be_read_of_a_url_is_told_without_what_stands_there(url: str
         open_store(url)
     told = "".join(traceback.format_exception(error.type, error.value, error.tb))
     assert ("Fix: " in told, "hunter2" in told.replace(url, "")) == (True, False)
+
+
+def test_a_place_that_obstore_refuses_is_refused_without_secrets(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    secret = tmp_path / "secret"
+    secret.write_text("account:aGVsbG8=\n")
+    secret.chmod(0o600)
+    url = "az://container?endpoint=ftp://user:hunter2"
+    with pytest.raises(InvalidSetting) as caught:
+        open_store(url, secret_file=secret)
+    assert str(caught.value) == (
+        "VYRE_CACHE_REMOTE: az://container cannot be used (Generic MicrosoftAzure error: Unable parse source url. Url: ..., "
+        "Error: invalid port number). Fix: correct the URL, or what the environment says of the store (VYRE_CACHE_REMOTE)."
+    )
+    told = "".join(traceback.format_exception(caught.type, caught.value, caught.tb))
+    assert "hunter2" not in told.replace(url, "")
+
+
+def test_an_authority_whose_path_no_system_takes_is_refused() -> None:
+    message = (
+        "VYRE_CACHE_REMOTE: rediss://host names 'a\\x00b' by ca=, which has no certificate that can be read (embedded null "
+        "byte). Fix: name the file of the authority's certificate, in PEM (VYRE_CACHE_REMOTE)."
+    )
+    assert refusal(lambda: checked_address("rediss://host?ca=a%00b")) == (InvalidSetting, 2401, message)
+
+
+@pytest.mark.parametrize("url", ["redis://[::1]:6379", "redis://[fe80::1%25eth0]", "https://my_host.", "https://[::1]/a"])
+def test_hosts_of_other_forms_are_taken(url: str) -> None:
+    assert checked_address(url) == url
 
 
 @pytest.mark.parametrize("text", [None, "no certificate\n"])

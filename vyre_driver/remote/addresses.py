@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_S = 0.25
 _REDIS_PORT = 6379
+_HOST = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?", re.ASCII)
 _OPTIONS = {
     "redis": {"db"},
     "rediss": {"db", "ca"},
@@ -158,6 +160,8 @@ def _check_place(parts: SplitResult, options: dict[str, str]) -> None:
         _check_host(address, parts.hostname)
     elif not parts.hostname:
         raise _refused(address, "names no bucket or host", f"write {parts.scheme}://NAME/PREFIX")
+    elif parts.scheme == "https":
+        _check_host(address, parts.hostname)
     database = _database(parts, options)
     if not (database.isascii() and database.isdecimal()):
         raise _refused(address, "names a database that is not a number", "end it in the number of a database, such as /0")
@@ -185,13 +189,14 @@ def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s:
 
 
 def _check_host(address: str, host: str) -> None:
-    """Check that a name of other characters than ASCII can be looked up: Python raises a ValueError for one only then."""
+    """Check that the name of a host can be looked up, or is an address: others raise a ValueError, and only then."""
     try:
-        if not host.isascii():
-            host.encode("idna")
-    except UnicodeError as error:
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        ascii_host = ""
+    if ":" not in host and not _HOST.fullmatch(ascii_host):
         fix = "give each part of it 1 to 63 characters, letters and digits with hyphens between them"
-        raise _refused(address, "names a host that cannot be looked up", fix) from error
+        raise _refused(address, "names a host that cannot be looked up", fix)
 
 
 def _check_authority(address: str, path: str) -> None:
@@ -200,8 +205,9 @@ def _check_authority(address: str, path: str) -> None:
 
     try:
         ssl.create_default_context(cafile=path)
-    except OSError as error:  # a file that is there and holds something else, too
-        problem = f"names {path!r} by ca=, which has no certificate that can be read ({error.strerror or error})"
+    except (OSError, ValueError) as error:  # a file that is there and holds something else, a path with a 0
+        reason = getattr(error, "strerror", None) or error
+        problem = f"names {path!r} by ca=, which has no certificate that can be read ({reason})"
         raise _refused(address, problem, "name the file of the authority's certificate, in PEM") from error
 
 
@@ -209,7 +215,7 @@ def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s
     if secret is not None and parts.scheme == "gs":
         raise _refused(address, "takes no user and password", "set GOOGLE_APPLICATION_CREDENTIALS, and no file of secrets")
     try:
-        from vyre_driver.remote.object_store import ObjectStore
+        from vyre_driver.remote.object_store import ObjectStore, UnfitPlace
     except ImportError as error:
         raise missing_package(address, "obstore", error) from error
     config: dict[str, object] = dict(options)
@@ -223,7 +229,11 @@ def _bucket(address: str, parts: SplitResult, options: dict[str, str], timeout_s
         config["account_name"] = config.pop("account")
     place = f"https://{parts.netloc}{parts.path}" if parts.scheme == "https" else parts.netloc
     prefix = "" if parts.scheme == "https" else parts.path.strip("/")
-    return ObjectStore(address, timeout_s, kind=parts.scheme, place=place, prefix=prefix, config=config, headers=headers)
+    try:
+        return ObjectStore(address, timeout_s, kind=parts.scheme, place=place, prefix=prefix, config=config, headers=headers)
+    except UnfitPlace as error:
+        problem = f"cannot be used ({error})"
+        raise _refused(address, problem, "correct the URL, or what the environment says of the store") from None
 
 
 def missing_package(address: str, package: str, error: ImportError) -> BackendUnavailable:

@@ -33,7 +33,23 @@ _DENIED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, Pe
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _OF_CONNECTION = re.compile(r"HttpError \{\s*kind: (\w+)")  # of the trace in an error's text
 _KINDS: dict[str, FailureKind] = {"Connect": "refused", "Timeout": "timed_out"}
+_MAKERS: dict[str, Callable[..., Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore, "https": HTTPStore.from_url}
 _NO_ROOM = re.compile(r"status: 507\b|QuotaExceeded")
+
+
+class UnfitPlace(Exception):
+    """A place that obstore does not take, or that lacks what the environment should say; the text is the reason in a line."""
+
+
+def _made(kind: str, place: str, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- a store of obstore's
+    """Return obstore's object of a store; raises UnfitPlace where it refuses that."""
+    try:
+        return _MAKERS[kind](place, **options)
+    except (ValueError, exceptions.BaseError) as error:
+        reason = str(error).partition("\n")[0]  # a trace follows
+        for value in options.get("config", {}).values():  # which may be secret
+            reason = reason.replace(value, "...") if value else reason
+    raise UnfitPlace(reason)
 
 
 class ObjectStore:
@@ -62,6 +78,11 @@ class ObjectStore:
             ``s3``, ``gs``, ``az`` or ``https``; the bucket, container or URL; what stands before every path.
         config, headers
             What obstore takes beside, and headers of each request; secrets are among them.
+
+        Raises
+        ------
+        UnfitPlace
+            If obstore refuses them.
         """
         self.address = address
         client: dict[str, Any] = {"timeout": f"{timeout_s + _WHOLE_S}s", "connect_timeout": f"{timeout_s}s"}
@@ -71,11 +92,9 @@ class ObjectStore:
             client["allow_http"] = True
         options: dict[str, Any] = {"client_options": client, "retry_config": {"max_retries": 0}}
         self._is_web = kind == "https"
-        if self._is_web:
-            self._store: Any = HTTPStore.from_url(place, **options)
-        else:
-            make = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[kind]
-            self._store = make(place, prefix=prefix or None, config=dict(config), **options)
+        if not self._is_web:
+            options |= {"prefix": prefix or None, "config": dict(config)}
+        self._store = _made(kind, place, options)
         self._process = os.getpid()
 
     def fetch(self, names: Sequence[str], limit: int) -> list[bytes | None]:

@@ -32,8 +32,8 @@ BAD_DRIVER = """
 __attribute__((constructor)) static void begin(void) { %s; }
 """
 LOOPS = (
-    "the driver ends loops after {:,} turns of an invocation: kernels in Python raise LoopCut then, and results of GLSL and "
-    "SPIR-V are wrong"
+    "the driver ends loops after {:,} turns of an invocation: kernels in Python and strict calls raise LoopCut then, and "
+    "results of GLSL and SPIR-V are wrong in other calls"
 )
 
 

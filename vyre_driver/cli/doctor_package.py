@@ -37,8 +37,8 @@ _NO_HOOKS = "none: calls are slower, and SPIR-V 1.4 and numbers of 8, 16 and 64 
 _ELEMENTS = 100_000
 _SHOWN_PROBLEMS = 5
 _LOOPS = (
-    "the driver ends loops after {limit:,} turns of an invocation: kernels in Python raise LoopCut then, and results of GLSL "
-    "and SPIR-V are wrong"
+    "the driver ends loops after {limit:,} turns of an invocation: kernels in Python and strict calls raise LoopCut then, "
+    "and results of GLSL and SPIR-V are wrong in other calls"
 )
 
 

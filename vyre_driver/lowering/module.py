@@ -5,7 +5,8 @@ Source: docs/spirv.md; docs/binding.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding.grid import check_shared_memory, local_size
@@ -16,6 +17,7 @@ from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.identity.keys import shader_digest
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import specialize
+from vyre_driver.spirv.loop_balance import has_loops, with_balance
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 from vyre_driver.target.config import DispatchConfig
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -99,3 +102,28 @@ def module_source(  # noqa: PLR0913 -- a module, what is asked of it, and a devi
         capabilities=reflection.capabilities,
         config=None if subgroup_size is None else DispatchConfig(subgroup_size=subgroup_size),
     )
+
+
+def watched_source(source: KernelSource, device: KomputeDevice) -> KernelSource:
+    """Return the source with code that says whether the device's driver has cut one of its loops; itself where none may be cut.
+
+    That takes a buffer: a module that has all that the device can bind is not watched, which a RuntimeWarning says.
+    """
+    if source.target is not None or source.loop_limit:
+        return source
+    code = source.lower()
+    limit = device.loop_limit(device) if has_loops(code) else 0
+    if not limit:
+        return source
+    buffers, most = len(source.plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
+    if buffers >= most:
+        warnings.warn(
+            f"{source.name} has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which a "
+            f"strict call could find that the driver has ended a loop, which it does after {limit:,} turns. "
+            f"Fix: use {most - 1} or fewer.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return source
+    watched = with_balance(code, buffers)
+    return replace(source, digest=shader_digest(watched), lower=lambda: watched, loop_limit=limit)

@@ -100,6 +100,7 @@ class ProgramSource(NamedTuple):
             uses_subgroups=ProgramCapability.SUBGROUP in self.program.stats().capabilities,
             config=config,
             target=self.target,
+            loop_limit=self.target.loop_limit,
         )
 
     def lower(self, limits: DeviceLimits) -> bytes:

@@ -49,7 +49,8 @@ class KernelSource:
     """A module or a program that a device can run, with its constants.
 
     ``digest`` is that of the code as the caller gave it, ``features`` are those that the key names. ``target`` is what SPIR-V
-    is emitted for, None of a finished module. Of ``push_constant_bytes`` the last ``count_bytes`` are those of the counts that
+    is emitted for, None of a finished module. ``loop_limit`` is the number of turns after which the driver ends loops, where
+    the code says so in a buffer more, else 0. Of ``push_constant_bytes`` the last ``count_bytes`` are those of the counts that
     the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss. ``name`` is what
     events, metrics, profiles and messages call the kernel; it is no part of the key.
     """
@@ -70,6 +71,7 @@ class KernelSource:
     config: DispatchConfig | None = None
     target: LoweringTarget | None = None
     count_bytes: int = 0
+    loop_limit: int = 0
 
     @property
     def named_push_bytes(self) -> int:

@@ -12,7 +12,10 @@ from vyre_driver.binding.outputs import check_apart, checked_arguments, returned
 from vyre_driver.kompute.array_dispatch import RecordedDispatch, allocate
 from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.views import Pieces
+from vyre_driver.lowering.module import watched_source
 from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
+from vyre_driver.runtime.compilation import compile_source
+from vyre_driver.runtime.kernel_pipelines import KernelPipelines
 from vyre_driver.runtime.strict import StrictCall
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import Binding
     from vyre_driver.lowering.source import KernelSource
-    from vyre_driver.runtime.kernel_pipelines import KernelPipelines
     from vyre_driver.runtime.options import CallOptions
     from vyre_driver.vulkan.devices import DeviceLimits
 
@@ -39,6 +41,8 @@ class ArrayCalls:
         self._source = pipelines.source
         self._cuts = any(one.output_byte_range is not None for one in self._source.plan.descriptors)
         self.calls = ProvenCalls(pipelines.context.room)
+        self._watched: ArrayCalls | None = None  # once a strict call has asked for it
+        self._may_watch = True
 
     def run(
         self,
@@ -48,7 +52,15 @@ class ArrayCalls:
         targets: Sequence[object],
         options: CallOptions,
     ) -> Sequence[NDArray[Any]]:
-        """Upload, run and read back; the results are written to the targets where there are some."""
+        """Upload, run and read back; the results are written to the targets where there are some.
+
+        A strict call runs code that says whether a loop was cut, where the device's driver may cut one.
+        """
+        watched = self._watched_calls() if options.strict else None
+        if watched is not None:
+            outputs = watched.run(arrays, push_words, groups, targets, options)
+            self._pipelines.note_call_of(watched._pipelines)  # noqa: SLF001 -- of this class
+            return outputs
         call, contents, pipeline_ns = self.prove(arrays, groups, options.shapes)
         if targets:
             self._check_targets(call, targets)
@@ -60,10 +72,20 @@ class ArrayCalls:
         if not options.strict:
             return self._run(call, contents, push_words, targets, options.split, options.timeout, pipeline_ns)
         self.calls.use(call.recorded)
-        watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
-        raw, stages = watched.run(push_words + call.counts, split=options.split, timeout_s=options.timeout)
+        strict = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
+        raw, stages = strict.run(push_words + call.counts, split=options.split, timeout_s=options.timeout)
         self._pipelines.note_call(pipeline_ns, call.recorded.bound.facts, stages)
         return written(targets, self._finished(call, raw))
+
+    def _watched_calls(self) -> ArrayCalls | None:
+        """Return the calls of the same kernel with code that watches loops; None where this one does, or has none to watch."""
+        if self._may_watch:
+            context = self._pipelines.context
+            source = watched_source(self._source, context.device)
+            if source is not self._source:
+                self._watched = ArrayCalls(KernelPipelines(context, compile_source(context, source)))
+            self._may_watch = False
+        return self._watched
 
     def run_again(
         self,

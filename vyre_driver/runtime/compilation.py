@@ -72,8 +72,8 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
     words, size = source.specialization.words, source.subgroup_size
     roles = [one.role for one in source.plan.descriptors]
     traversals = tuple([one.consumes_input + one.produces_output for one in roles])
-    limit = 0 if source.target is None else source.target.loop_limit
-    pipeline = PipelineSource(entry.spirv, words, source.push_constant_bytes, entry.native, size, named, traversals, limit)
+    pushed, limit = source.push_constant_bytes, source.loop_limit
+    pipeline = PipelineSource(entry.spirv, words, pushed, entry.native, size, named, traversals, limit)
     compile_ns = time.perf_counter_ns() - began
     timeline.add(Stage.COMPILE, began, 0, named)
     trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.lowering.module import module_source
+from vyre_driver.lowering.module import module_source, watched_source
 from vyre_driver.runtime.compilation import compile_source
 from vyre_driver.runtime.kernel import Kernel
 from vyre_driver.target.config_check import check_supported_fields
@@ -61,6 +61,8 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
 
         constants = tuned_specs(module, constants, space, device.physical, tuning(), size)
     source = module_source(module, constants, device.physical, device.features, device.api_version, size)
+    if context.is_strict:
+        source = watched_source(source, device)
     return Kernel(context, _compiled(context, module, source, began))
 
 

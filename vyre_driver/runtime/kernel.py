@@ -117,8 +117,8 @@ class Kernel:
             Seconds to wait for the device, with calls of the same form on other threads, which come first; making the pipeline
             is not counted, and a strict call's runs count each. None waits for ever, and so does kompute without the layer.
         strict
-            Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
-            does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.runtime.strict`).
+            Whether to check that all of write-only buffers is written, that read-only ones stay as they are, and that no loop
+            is cut; None does as the driver. May run the shader several times (:mod:`vyre_driver.runtime.strict`).
         label
             Name of the call, for ``driver.events``.
         named
@@ -139,7 +139,7 @@ class Kernel:
         DispatchTimeout
             If the work does not end in time; it is still running, and the next call waits for it.
         DispatchFailed
-            If the device fails or the driver is closed (DeviceLost, ForkError).
+            If the device fails (DeviceLost, LoopCut) or the driver is closed (ForkError).
         OutputNotWritten
             If a strict call finds elements that nothing wrote.
         InputChanged

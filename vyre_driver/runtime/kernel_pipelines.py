@@ -70,6 +70,10 @@ class KernelPipelines:
         """Remember where the time of a call went; ``pipeline_ns`` is 0 where it replayed a pipeline."""
         self._last = pipeline_ns, facts, stages
 
+    def note_call_of(self, other: KernelPipelines) -> None:
+        """Remember where the time of another kernel's last call went, which was made for this one."""
+        self._last = other._last
+
     def with_room(self, make: Callable[[], _Made]) -> _Made:
         """Return what ``make`` returns, which makes pipelines and buffers, with others let go where memory is short."""
         made = self.context.room.make(make)

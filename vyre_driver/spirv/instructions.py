@@ -101,7 +101,10 @@ class Ins:
     Label = 248
     Branch = 249
     BranchConditional = 250
+    Switch = 251
+    Kill = 252
     Return = 253
+    ReturnValue = 254
     Unreachable = 255
     GroupNonUniformAll = 334
     GroupNonUniformAny = 335
@@ -110,6 +113,7 @@ class Ins:
     GroupNonUniformShuffle = 345
     GroupNonUniformIAdd = 349
     GroupNonUniformFAdd = 350
+    TerminateInvocation = 4416
     AtomicFAdd = 6035
 
 
@@ -153,6 +157,7 @@ class Scope(IntEnum):
     DEVICE = 1
     WORKGROUP = 2
     SUBGROUP = 3
+    QUEUE_FAMILY = 5
 
 
 class Semantics(IntEnum):

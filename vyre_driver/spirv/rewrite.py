@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ModuleInterface, Resource
 
 _STORAGE_CLASS_VERSION = (1, 3)
-_STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
+STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
+"""The extension that gives modules before SPIR-V 1.3 the class StorageBuffer."""
 
-_ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
+ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
+"""The opcodes of the annotation section."""
 _DECORATIONS = frozenset({71, 72, 332, 5632, 5633})  # of ids and of members, with literals, ids and texts
 _CHANGED = frozenset({Op.EntryPoint, Op.Decorate, Op.GroupDecorate, Op.TypePointer, Op.Variable, Op.TypeForwardPointer})
 _PLACES = frozenset({Decoration.DESCRIPTOR_SET, Decoration.BINDING})
@@ -89,7 +91,7 @@ def _changes(uses: EntryUses, source: str) -> Rewrite:
 
 def _uniform_form(interface: ModuleInterface, uniforms: list[Resource], source: str) -> UniformForm:
     """Move the class of storage where the module has the newer one; an older one with buffers in it keeps its own spelling."""
-    has_class = interface.version >= _STORAGE_CLASS_VERSION or _STORAGE_CLASS_EXTENSION in interface.extensions
+    has_class = interface.version >= _STORAGE_CLASS_VERSION or STORAGE_CLASS_EXTENSION in interface.extensions
     if has_class and not interface.has_buffer_blocks:
         return UniformForm.STORAGE_CLASS
     others = {one.block_id: one.name for one in interface.resources if one.kind is ResourceKind.STORAGE_BUFFER}
@@ -153,7 +155,7 @@ def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:
             out.extend(words[kept:at])
             kept = at + length
             out.extend(writer.changed(op, words[at:kept]))
-        if op in _ANNOTATIONS:
+        if op in ANNOTATIONS:
             end_of_annotations = len(out) + at + length - kept
         at += length
     out.extend(words[kept:])

@@ -51,6 +51,8 @@ _LLVMPIPE = 13
 _KEPT = frozenset({"ulp_budget", "workgroup_override", "subgroup_size", "floats", "bounds", "lines"})
 _ROBUST = "robustBufferAccess"
 _FEW_TURNS = 1024  # which no driver cuts
+_LLVM_S_PER_WORD = 0.002  # to compile memory of an invocation (docs/lowering.md)
+_LONG_COMPILE_S = 10
 
 
 class ProgramSource(NamedTuple):
@@ -176,6 +178,7 @@ def prepare_for(
     target = target_for(device.physical, device.features, config, device.api_version)
     prepared = prepare(program, specs, config, capabilities_of(device.physical, device.features), target)
     check_limits(prepared, device.physical.limits)
+    _warn_of_long_arrays(prepared.program, device.physical)
     prepared = prepared._replace(target=_watching(target, prepared.program, prepared.plan, device))
     size = None if config is None else config.subgroup_size
     if size is not None:
@@ -256,6 +259,21 @@ def _watching(target: LoweringTarget, program: Program, plan: BindingPlan, devic
         )
         return target
     return target._replace(loop_limit=limit)
+
+
+def _warn_of_long_arrays(program: Program, device: PhysicalDevice) -> None:
+    """Issue a RuntimeWarning where llvmpipe is to compile local arrays of an invocation for more than about 10 s."""
+    size = sum(one.count * max(one.element.size_bytes or 4, 4) for one in program.buffers if one.is_local)
+    seconds = size // 4 * _LLVM_S_PER_WORD
+    if device.driver_id != _LLVMPIPE or seconds <= _LONG_COMPILE_S:
+        return
+    warnings.warn(
+        f"the local arrays of the program have {size:,} bytes in each invocation, and {device.name!r} takes about "
+        f"{seconds:.0f} s to compile them, at the first call in each process. Fix: use at most "
+        f"{4 * int(_LONG_COMPILE_S / _LLVM_S_PER_WORD):,} bytes, or a buffer.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

@@ -211,7 +211,9 @@ class IsolatedDriver(_Driver):
             self._tuning = None  # what this process has read is out of date
             return found
 
-    def empty(self, shape: int | Iterable[int], dtype: DTypeLike = None, name: str = "", *, share: str | None = None) -> Buffer:
+    def empty(
+        self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None
+    ) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``; ``share`` is refused."""
         if share is not None:
             raise not_here("memory shared with CUDA")
@@ -222,7 +224,7 @@ class IsolatedDriver(_Driver):
         memory = IsolatedMemory(child.handle(number))
         return adopted(self._there, memory, shape, np.dtype(dtype))
 
-    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike = None) -> NDArray[Any]:
+    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return an array of zeros in the memory that both processes see: calls take it, and write to it, without a copy."""
         wanted, kind = checked_shape(shape), checked_dtype(dtype)
         self.child()

@@ -78,7 +78,12 @@ class Buffer(ArrayFacts, NoArithmetic):
     _storage: Storage
 
     def __init__(
-        self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "", share: str | None = None
+        self,
+        device: KomputeDevice,
+        shape: int | Iterable[int],
+        dtype: DTypeLike | None,
+        name: str = "",
+        share: str | None = None,
     ) -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
         self._set_facts(device, checked_shape(shape), checked_dtype(dtype), name, 0)

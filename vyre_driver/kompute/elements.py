@@ -66,7 +66,7 @@ def reshaped(size: int, shape: object, what: str) -> tuple[int, ...]:
     return tuple(map(int, axes))  # type: ignore[arg-type]
 
 
-def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+def checked_dtype(dtype: DTypeLike | None) -> np.dtype[Any]:
     """Return the type of a buffer's elements.
 
     Raises

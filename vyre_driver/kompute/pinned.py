@@ -49,7 +49,7 @@ class PinnedPart(NamedTuple):
     pages: _layer.PinnedPages
 
 
-def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
+def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike | None) -> NDArray[Any]:
     """Return an array of zeros in pinned memory; raises as ``Driver.pinned``."""
     axes, kind = checked_shape(shape), checked_dtype(dtype)
     byte_len = math.prod(axes) * kind.itemsize

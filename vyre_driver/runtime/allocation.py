@@ -40,17 +40,21 @@ class Allocator:
         made.write(given)
         return made
 
-    def empty(self, shape: int | Iterable[int], dtype: DTypeLike = None, name: str = "", *, share: str | None = None) -> Buffer:
+    def empty(
+        self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None
+    ) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
         self.context.device.check_usable()
         return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name, share))
 
-    def zeros(self, shape: int | Iterable[int], dtype: DTypeLike = None, name: str = "", *, share: str | None = None) -> Buffer:
+    def zeros(
+        self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None
+    ) -> Buffer:
         """Return a resident buffer of zeros; raises as ``buffer``."""
         made = self.empty(shape, dtype, name, share=share)
         made.fill(0)
         return made
 
-    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike = None) -> NDArray[Any]:
+    def pinned(self, shape: int | Iterable[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return an array of zeros in pinned memory (docs/transfers.md); raises as ``buffer``, or UnsupportedFeature."""
         return pinned_array(self.context.device, shape, dtype)

@@ -104,6 +104,7 @@ def test_a_validator_that_does_not_know_what_a_module_uses_is_no_judge_and_that_
         "line 8: Invalid execution mode operand: 16384",
         "line 8: Invalid storage class operand: 4294967295",
         "line 9: Invalid opcode: 65535",
+        "line 2: Invalid extended instruction import 'GLSL.std.451'",
         "line 9: Invalid memory access operand: 2147483648 has invalid mask component 2147483648",
         "line 0: Invalid SPIR-V binary version 1.6 for target environment SPIR-V 1.3 (under Vulkan 1.1 semantics)",
         "line 9: Invalid instruction OpVariable starting at word 470: expected no more operands after 5 words",

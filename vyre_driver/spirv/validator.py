@@ -34,8 +34,8 @@ _LOG = logging.getLogger("vyre_driver.spirv")
 _UNKNOWN_CAPABILITY = re.compile(r"Invalid capability operand: (\d+)")
 # What it says before it judges anything, where it does not know a version, a number or a set of instructions.
 _UNKNOWN = re.compile(
-    r"Invalid [\w -]+ operand: (?P<number>\d+)|Invalid opcode: (?P<opcode>\d+)|Invalid extended instruction import "
-    r"|Invalid SPIR-V header|Unrecognized target env"
+    r"Invalid [\w -]+ operand: (?P<number>\d+)|Invalid opcode: (?P<opcode>\d+)"
+    r"|Invalid extended instruction import 'NonSemantic\.|Invalid SPIR-V header|Unrecognized target env"
 )
 _LINE = re.compile(r"^line \d+: ")
 _UNKNOWN_BIT = re.compile(r"has invalid mask component (\d+)")

@@ -190,8 +190,8 @@ cdef object binding_value(type kind, object buffer, tuple roles, const vyre_bind
     PyObject_GenericSetAttr(made, "view_byte_len", 0)
     PyObject_GenericSetAttr(made, "restrict", False)
     PyObject_GenericSetAttr(made, "block", None)
-    PyObject_GenericSetAttr(made, "views", "")
     PyObject_GenericSetAttr(made, "is_pushed", buffer.is_pushed)
+    PyObject_GenericSetAttr(made, "views", "")
     return made
 
 

@@ -89,8 +89,8 @@ class Binding:
     view_byte_len: int = 0
     restrict: bool = False
     block: Struct | None = field(default=None, compare=False, repr=False)
-    views: str = field(default="", compare=False, repr=False)
     is_pushed: bool = False
+    views: str = field(default="", compare=False, repr=False)
 
     @property
     def least_byte_len(self) -> int:

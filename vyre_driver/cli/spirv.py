@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import argparse
 
     from vyre_driver.spirv import SpirvModule
-    from vyre_driver.spirv.interface import Resource, SpecConstant
+    from vyre_driver.spirv.interface import ComputeEntry, Resource, SpecConstant
     from vyre_driver.spirv.layout import MemoryType
 
 
@@ -82,15 +82,7 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
         "capabilities": [capability_name(one) for one in found.capabilities],
         "extensions": list(found.extensions),
         "entry_points": [
-            {
-                "name": one.name,
-                "local_size": [
-                    {"value": axis.value, "spec_id": axis.spec_id, "computed": axis.formula is not None}
-                    for axis in one.local_size
-                ],
-                "float_controls": [str(control) for control in one.float_controls],
-                "signature": signature(module.code, found, one),
-            }
+            {"name": one.name, **_entry_point(one), "signature": signature(module.code, found, one)}
             for one in found.entry_points
         ],
         "resources": [_resource(one, firsts[one.set, one.binding]) for one in found.resources],
@@ -113,6 +105,11 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
         },
         "runs": {"refused": refusal} if refusal is not None else _runs(module),
     }
+
+
+def _entry_point(entry: ComputeEntry) -> dict[str, Any]:
+    sizes = [{"value": one.value, "spec_id": one.spec_id, "computed": one.formula is not None} for one in entry.local_size]
+    return {"local_size": sizes, "float_controls": [str(control) for control in entry.float_controls]}
 
 
 def _default(constant: SpecConstant) -> float | str:

@@ -102,3 +102,58 @@ def test_only_a_failed_write_is_called_standard_output_s(
 def test_what_a_verb_cannot_do_is_refused(arguments: list[str], says: str, run_here: RunChild) -> None:
     ended = run_here(*arguments)
     assert (ended.status, ended.stdout, ended.stderr) == (2, "", f"vyre-driver: {says}\n")
+
+
+PRODUCT = ["--push", "m=4", "--push", "n=3", "--push", "k=5", "--push", "part=5"]
+ROWS = ["--push", "rows=4", "--push", "columns=5"]
+FEWER = "Fix: give smaller numbers, or"
+
+
+@pytest.mark.parametrize(
+    ("shader", "arrays", "push", "says"),
+    [
+        ("saxpy_vectors", {"xv": "10", "yv": "12"}, ["--push", "alpha=1", "--push", "count=12"], "xv of saxpy_vectors has 10"),
+        ("reduce", {"x": "10:uint32"}, ["--push", "count=12"], "x of reduce has 10 elements, and --push count=12 has it"),
+        (
+            "matmul",
+            {"a": "19", "b": "15"},
+            PRODUCT,
+            f"a of matmul has 19 elements, and --push m=4 and --push k=5 have it read 20. {FEWER} a 20 elements.",
+        ),
+        ("matmul_f16", {"a": "20:float16", "b": "14:float16"}, PRODUCT, "b of matmul_f16 has 14 elements, and --push k=5 and"),
+        ("softmax", {"x": "19"}, ROWS, "x of softmax has 19 elements, and --push rows=4 and --push columns=5 have it"),
+        ("rmsnorm", {"x": "20", "weight": "4"}, [*ROWS, "--push", "eps=0"], "weight of rmsnorm has 4 elements"),
+    ],
+)
+def test_arrays_shorter_than_an_included_shader_reads_are_refused(
+    shader: str, arrays: dict[str, str], push: list[str], says: str, run_here: RunChild
+) -> None:
+    inputs = [word for name, shape in arrays.items() for word in ("--in", f"{name}=ones:{shape}")]
+    outputs = {"saxpy_vectors": "sumsv", "reduce": "results", "matmul": "c", "matmul_f16": "c"}
+    ended = run_here("run", shader, *inputs, "--count", f"{outputs.get(shader, 'y')}=20", *push)
+    assert (ended.status, ended.stdout, ended.stderr.startswith(f"vyre-driver: error 2201: {says}")) == (2, "", True)
+
+
+@pytest.mark.device
+def test_arrays_as_long_as_an_included_shader_reads_are_taken(run_here: RunChild) -> None:
+    words = ["run", "matmul", "--in", "a=ones:4x5", "--in", "b=ones:5x3", "--count", "c=12", *PRODUCT]
+    words += ["--workgroups", "1", "--allow-software"]
+    ended = run_here(*words)
+    assert (ended.status, ended.stderr) == (0, "")
+
+
+@pytest.mark.device
+def test_a_file_that_is_called_as_an_included_shader_is_read_as_it_is(
+    run_here: RunChild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "saxpy").write_text("""#version 450
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) buffer Y { float y[]; };
+layout(push_constant) uniform Push { uint count; };
+void main() { y[0] = x[0] + float(count); }
+""")
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "saxpy", "--in", "x=ones:1", "--count", "y=1", "--push", "count=12"]
+    words += ["--workgroups", "1", "--allow-software"]
+    ended = run_here(*words)
+    assert (ended.status, ended.stderr) == (0, "")

@@ -15,7 +15,8 @@ from vyre_driver.cli import run_timing
 from vyre_driver.cli.files import STANDARD, OutputFile, StandardOutput
 from vyre_driver.cli.inputs import input_array
 from vyre_driver.cli.options import add_device, add_json, pairs, print_json, say, tell, whole_numbers
-from vyre_driver.cli.shaders import add_shader, load_shader
+from vyre_driver.cli.run_lengths import check_lengths
+from vyre_driver.cli.shaders import add_shader, is_included, load_shader
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
 from vyre_driver.spirv.layout import numbers_of, shown
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.reflection import Reflection
 
 
-_READ_SO_FAR = {  # of included shaders: the push constant, the bytes that each of it stands for, the arrays read so far
-    "saxpy": ("count", 4, ("x", "y")),
-    "copy_words": ("count", 4, ("from",)),
-    "byte_histogram": ("byte_count", 1, ("words",)),
-}
 _COUNT_DIGITS = 10
 
 
@@ -112,7 +108,9 @@ def run(options: argparse.Namespace) -> int:
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
     arrays, out_shapes = _inputs(plan, inputs, pairs("--count", options.counts))
-    _check_counts(options.shader, plan, push, arrays)
+    if is_included(options.shader):
+        with_contents = (binding.name for binding in plan.bindings if binding.role is not BindingRole.OUTPUT)
+        check_lengths(options.shader, push, dict(zip(with_contents, arrays, strict=True)))
     grid = _grid(options)
     with ExitStack() as stack:
         files = _open_outputs(plan, outputs, stack)
@@ -241,22 +239,6 @@ def _inputs(
         else:
             arrays.append(binding.zeros(count))
     return arrays, out_shapes
-
-
-def _check_counts(shader: str, plan: BindingPlan, push: Mapping[str, object], arrays: Sequence[NDArray[Any]]) -> None:
-    """Check that an included shader reads past no array; ``arrays`` are those of the buffers that have contents."""
-    given = zip((one.name for one in plan.bindings if one.role is not BindingRole.OUTPUT), arrays, strict=True)
-    constant, each, names = _READ_SO_FAR.get(shader, ("", 1, ()))
-    count = push.get(constant)
-    for name, array in given:
-        if name in names and isinstance(count, int) and array.nbytes < count * each:
-            has = array.nbytes // each
-            unit = "elements" if each > 1 else "bytes"
-            raise InvalidInput(
-                f"{name} of {shader} has {has} {unit}, and --push {constant}={count} has it read {count}",
-                fix=f"give {constant} the length of the shortest array, or {name} {count} {unit}",
-                binding=name,
-            )
 
 
 def _count(binding: Binding, counts: Mapping[str, str]) -> int:

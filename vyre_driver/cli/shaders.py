@@ -39,11 +39,16 @@ def load_shader(given: str, entry: str | None) -> SpirvModule:
 
     if given == STANDARD:
         return _from_stdin(entry)
-    path = Path(given)
-    if not path.suffix and os.sep not in given and not os.path.lexists(given):
+    if is_included(given):
         return _included(given, entry)
+    path = Path(given)
     is_binary = path.suffix == ".spv"
     return SpirvModule.from_file(path, entry=entry) if is_binary else SpirvModule.from_glsl(path, entry=entry)
+
+
+def is_included(given: str) -> bool:
+    """Return whether a shader on the command line is meant as the name of an included one, not of a file."""
+    return given != STANDARD and not Path(given).suffix and os.sep not in given and not os.path.lexists(given)
 
 
 def _from_stdin(entry: str | None) -> SpirvModule:

@@ -244,7 +244,7 @@ def test_a_npy_file_of_another_type_is_refused(refused_here: Refused, work: Path
 def test_a_full_disk_is_told(refused_here: Refused, work: Path, name: str) -> None:
     (work / name).symlink_to("/dev/full")
     assert refused_here("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", f"y={name}") == (
-        f"2202: cannot write {name} (No space left on device). Fix: name a file in a writable directory."
+        f"2202: cannot write {name} (No space left on device). Fix: free some space, or name a file on another disk."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import secrets
@@ -9,6 +10,7 @@ import stat
 import sys
 import tokenize
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -17,7 +19,6 @@ from vyre_driver.errors import FileUnusable, InvalidCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -124,14 +125,19 @@ class OutputFile:
     def __init__(self, path: Path) -> None:
         """Open it; raises FileUnusable if it cannot be made."""
         self.path = path
+        self._place = Path(os.path.realpath(path))  # a link goes on leading to it
         self._temporary: Path | None = None
         try:
-            if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            mode = self._place.stat().st_mode if self._place.exists() else None
+            if mode is not None and not stat.S_ISREG(mode):
                 self._file = path.open("wb")
-            else:
-                self._temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
-                descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-                self._file = os.fdopen(descriptor, "wb")
+                return
+            temporary = self._place.with_name(f".{secrets.token_hex(8)}.tmp")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._temporary, self._file = temporary, os.fdopen(descriptor, "wb")
+            if mode is not None:
+                with suppress(PermissionError):  # a file system without modes
+                    os.fchmod(descriptor, stat.S_IMODE(mode))
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -158,7 +164,7 @@ class OutputFile:
             yield self._file
             self._file.close()
             if self._temporary is not None:
-                self._temporary.replace(self.path)
+                self._temporary.replace(self._place)
                 self._temporary = None
         except OSError as error:
             raise self._unusable(error) from error
@@ -179,9 +185,10 @@ class OutputFile:
                 raise self._unusable(close_error) from close_error
 
     def _unusable(self, error: OSError) -> FileUnusable:
-        return FileUnusable(
-            f"cannot write {self.path} ({error.strerror})", fix="name a file in a writable directory", path=str(self.path)
-        )
+        fix = "name a file in a writable directory"
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            fix = "free some space, or name a file on another disk"
+        return FileUnusable(f"cannot write {self.path} ({error.strerror or error})", fix=fix, path=str(self.path))
 
 
 class StandardOutput:

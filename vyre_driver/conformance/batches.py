@@ -15,6 +15,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import FileUnusable
+from vyre_driver.process.whole_files import write_whole
 from vyre_driver.process.workers import ChildDied, Worker
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _read(journal: Path) -> dict[str, Tally]:
             tally = Tally(data["asked"], data["agreed"], Counter(data["unsupported"]), data["failed"])
             found[json.dumps(entry["job"], sort_keys=True)] = tally
         if whole != text:
-            journal.write_text(whole, "utf-8")
+            write_whole(journal, whole.encode())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileUnusable(f"{journal} is not a journal of this command ({error})", fix="name another file") from error
     return found

@@ -211,6 +211,28 @@ def test_loops_of_constant_lengths_share_the_limit(driver) -> None:
         run(long, driver, [1] * 5)
 
 
+def test_loops_in_a_branch_that_is_not_taken_count_a_turn_each(driver) -> None:
+    @kernel(over="out")
+    def skips(i: Index, n: In[i32], x: In[i32], out: Out[i32]):
+        t = 0
+        for _ in range(n[i]):
+            t += 1
+            if x[i] > 9:
+                for _ in range(x[i]):
+                    t += x[t]
+                for _ in range(x[i] + 1):
+                    t += x[t]
+                for _ in range(x[i] + 2):
+                    t += x[t]
+        out[i] = t
+
+    call, few, many = skips.on(driver), np.full(8, 16_000, np.int32), np.full(8, 17_000, np.int32)
+    x, out = np.ones(8, np.int32), np.zeros(8, np.int32)
+    assert call(few, x, out).tolist() == few.tolist()
+    with pytest.raises(LoopCut):
+        call(many, x, out)
+
+
 def test_the_loop_of_a_remainder_counts(driver) -> None:
     @kernel(over="out")
     def wraps(i: Index, x: In[f32], n: In[i32], out: Out[f32]):

@@ -234,6 +234,19 @@ def test_loops_in_modules_of_spirv_1_0_are_watched_too(driver: Driver, tmp_path:
     check(driver.compile(SpirvModule.from_file(module)))
 
 
+@pytest.mark.parametrize("flags", [["-g"], ["-gVS"], ["-gVS", "-Os"]], ids=" ".join)
+def test_a_strict_call_finds_it_in_modules_with_debug_information(layered: Driver, flags: list[str], tmp_path: Path) -> None:
+    source, module = tmp_path / "loop.comp", tmp_path / "loop.spv"
+    source.write_text(HEAD + BUFFERS + FUNCTIONS + MAIN.replace("BODY", BODIES["in a function that returns from its loop"]))
+    run_tool("glslangValidator", "--target-env", "vulkan1.3", *flags, "-o", str(module), str(source))
+    check(layered.compile(SpirvModule.from_file(module)))
+
+
+def test_modules_of_vulkans_memory_model_are_watched_too(layered: Driver) -> None:
+    head = "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n"
+    check(layered.compile(glsl(HEAD.replace("layout", head + "layout") + COUNTED)))
+
+
 def test_a_strict_call_with_buffers_finds_it(driver: Driver) -> None:
     kernel = driver.compile(glsl(COUNTED))
     made = driver.zeros(64, np.int32)

@@ -282,8 +282,8 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
         lambda driver: total.on(driver)(np.zeros(3, np.complex64)),
         InvalidInput,
         (
-            "x of reduction is complex64, which kernels do not compute with. Fix: pass numpy.ascontiguousarray(x, numpy.complex64)"
-            ".view(numpy.float32), where the parts alternate, or "
+            "x of reduction is complex64, which kernels do not compute with. Fix: pass "
+            "numpy.ascontiguousarray(x, numpy.complex64).view(numpy.float32), where the parts alternate, or "
             "one part: numpy.asarray(numpy.real(x), numpy.float32)."
         ),
     ),

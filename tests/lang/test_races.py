@@ -41,6 +41,13 @@ def _y() -> np.ndarray[Any, np.dtype[np.float32]]:
         (ONE, ["if i < 3:", "    y[0] += x[i]"], "y[0]", "100 along 'i'", "use atomic_add(y, 0, x[i])"),
         (ONE, ["if i == 5:", "    return", "y[0] += x[i]"], "y[0]", "100 along 'i'", "use atomic_add(y, 0, x[i])"),
         (ONE, ["y[i // 2] += x[i]"], "y[i // 2]", "100 along 'i'", "use atomic_add(y, i // 2, x[i])"),
+        (
+            ONE,
+            ["y[0 if i > 3 else 1] += x[i]"],
+            *("y[0 if i > 3 else 1]", "100 along 'i'", "use atomic_add(y, 0 if i > 3 else 1, x[i])"),
+        ),
+        (ONE, ["v = x[i]", *["v = v * 1.5"] * 150, "y[0] += v"], "y[0]", "100 along 'i'", "use atomic_add(y, 0, v)"),
+        (ONE, ["for j in static_range(300):", "    y[j] += x[i]"], "y[j]", "100 along 'i'", "use atomic_add(y, j, x[i])"),
         (ONE, ["y[i % 4] += x[i]"], "y[i % 4]", "100 along 'i'", "use atomic_add(y, i % 4, x[i])"),
         (TWO, ["y[i] += x[i, j]"], "y[i]", "10 along 'j'", "use atomic_add(y, i, x[i, j])"),
         (TWO, ["if j == 0:", "    y[0] += x[i, j]"], "y[0]", "10 along 'i'", "use atomic_add(y, 0, x[i, j])"),
@@ -96,6 +103,14 @@ def test_what_has_no_atomic_is_refused_with_other_ways() -> None:
         (ONE + ", n: i32", ["j = 0", "while j < n:", "    y[j] += x[i]", "    j += 1"], (2,)),
         (ONE + ", n: i32", ["for j in range(n):", "    y[j] += x[i]"], (2,)),
         ("i: Index, x: In[f32], y: InOut[f32], at: In[i32]", ["y[at[i]] += x[i]"], (np.zeros(100, np.int32),)),
+        (ONE + ", n: i32", ["y[i // n] += x[i]"], (2,)),
+        (ONE + ", n: u32", ["y[i % n] += x[i]"], (2,)),
+        (ONE + ", n: i32", ["y[(i + n) % 4] += x[i]"], (2,)),
+        (ONE + ", n: i32", ["y[max(i, n)] += x[i]"], (2,)),
+        (ONE + ", n: i32", ["j = i >> n", "y[j] = y[j] + x[i]"], (2,)),
+        (ONE + ", n: i32, m: i32", ["y[(i + m) % n] += x[i]"], (5, 1)),
+        (ONE + ", n: i32", ["if i < n:", "    y[i % 4] += x[i]"], (50,)),
+        (ONE + ", n: i32", ["for k in range(n):", "    y[i // 2 + k] += x[i]"], (2,)),
     ],
 )
 def test_an_update_that_may_meet_others_is_warned_of_at_its_line(head: str, body: list[str], numbers: tuple[Any, ...]) -> None:
@@ -108,6 +123,21 @@ def test_an_update_that_may_meet_others_is_warned_of_at_its_line(head: str, body
     assert [(one.filename, one.lineno) for one in seen] == [(made.function.__code__.co_filename, line)]
 
 
+@pytest.mark.parametrize("index", ["n, i % 2", "i % 2, n", "i // n, 0"])
+def test_an_update_in_one_of_two_axes_that_a_number_decides_is_warned_of(index: str) -> None:
+    made = _kernel("i: Index, x: In[f32], y: InOut[f32, 2], n: i32", f"y[{index}] += x[i]")
+    with pytest.warns(RaceWarning, match=r"there are 100 along 'i'\. Fix: use atomic_add\(y, "):
+        made(X, np.zeros((100, 100), np.float32), 2)
+
+
+def test_warnings_of_updates_are_filtered_as_others() -> None:
+    made = _kernel("i: Index, x: In[f32], y: InOut[f32], at: In[i32]", "y[at[i]] += x[i]")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "invocations of 'k' may load", RaceWarning)
+        assert made(X, _y(), np.arange(100, dtype=np.int32)).tolist() == X.tolist()
+
+
 @pytest.mark.parametrize(
     ("head", "body", "numbers"),
     [
@@ -118,11 +148,22 @@ def test_an_update_that_may_meet_others_is_warned_of_at_its_line(head: str, body
         (ONE, ["if i == len(x) - 1:", "    y[0] += x[i]"], ()),
         (ONE, ["if x[i] > 0.5 and 0 == i:", "    y[0] += x[i]"], ()),
         (ONE + ", n: i32", ["if i + 1 == n:", "    y[0] += x[i]"], (5,)),
+        (ONE + ", n: i32", ["y[i + n] += x[i]"], (0,)),
+        (ONE + ", n: i32", ["y[n - i] += x[i]"], (99,)),
+        (ONE + ", n: i32", ["y[i ^ n] += x[i]"], (1,)),
+        (ONE + ", n: i32", ["y[(i + n) % len(y)] += x[i]"], (3,)),
+        (ONE + ", n: i32", ["if i % n == 0:", "    y[i // n] += x[i]"], (2,)),
+        (ONE + ", n: i32", ["if i < n:", "    y[i % n] += x[i]"], (100,)),
+        (ONE + ", n: i32, m: i32", ["y[(i % n) * m + i // n] += x[i]"], (10, 10)),
+        (TWO + ", n: i32", ["y[i * n + j] += x[i, j]"], (10,)),
+        (TWO, ["y[i * x.shape[1] + j] += x[i, j]"], ()),
         (ONE, ["y[i] += x[i]", "y[99 - i] = 1.0"], ()),
         (ONE, ["if i % 2 == 0:", "    y[i // 2] += x[i]"], ()),
         (ONE, ["if i < 4:", "    y[i % 4] += x[i]"], ()),
         (ONE, ["y[i % 200] += x[i]"], ()),
         (ONE, ["y[i ^ 1] += x[i]"], ()),
+        (ONE, ["v = x[i]", *["v = v * 1.5"] * 250, "y[0] += v"], ()),  # of more variables than are looked at
+        (ONE, ["j = i", *["j = 1 + (j * 3 - (j + (j + (j + j))))"] * 150, "y[j] += x[i]"], ()),  # deeper than is looked at
         (ONE, ["y[0] = max(y[0], f32(len(x)))"], ()),
         (ONE, ["y[0] = x[i]"], ()),
         (ONE, ["a = local(f32, 4)", "a[0] += x[i]", "y[i] = a[0]"], ()),
@@ -135,8 +176,9 @@ def test_an_update_that_may_meet_others_is_warned_of_at_its_line(head: str, body
     ],
 )
 def test_updates_that_meet_no_other_run_without_a_word(head: str, body: list[str], numbers: tuple[Any, ...]) -> None:
-    made, x = _kernel(head, *body), IMAGE if head is TWO else X
-    made = made.over(10, 10) if head is TWO else made.groups(2) if "Group" in head else made.over(100)
+    is_two = head.startswith(TWO)
+    made, x = _kernel(head, *body), IMAGE if is_two else X
+    made = made.over(10, 10) if is_two else made.groups(2) if "Group" in head else made.over(100)
     more = (np.zeros(1, np.uint32),) if "c: " in head else numbers
     with warnings.catch_warnings():
         warnings.simplefilter("error")

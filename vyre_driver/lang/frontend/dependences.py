@@ -58,6 +58,9 @@ _COMPUTED: dict[object, Callable[[int, int], int]] = {
 }
 _IDS: dict[type[Expr], tuple[str, ...]] = {InvocationId: ("local", "group"), LocalId: ("local",), WorkgroupId: ("group",)}
 _PURE = (*LITERALS, Var, BufLen, Unary, Cast, Select, Fma, Load, Binary)
+_MOST_STORES = 50  # that are looked at: the first call of a program with more would be slower by what that takes
+_MOST_VARIABLES = 200  # that one of them is made of
+_LARGE, _APART = 1025, 1056  # what is supposed of numbers: more than the indices that are tried, and a shift by one bit
 _ACROSS_LANES = frozenset({BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp.WAVE_BROADCAST})
 
 
@@ -105,8 +108,13 @@ class Dependences:
                 self._sources[index.name] = frozenset({("index", axis)})
         self._asked: dict[int, frozenset[Axis]] = {}  # what is known for good once all variables are
         self._is_settled = False
+        self._supposed: dict[int, int] | None = None  # by key, while numbers are supposed
+        self._smallest = -1
+        self.computed = 0  # values so far
+        self.numbers: dict[int, None] = {}
+        """The keys of what a value was supposed for, but of lengths."""
         self._walk(body, ())
-        self._settle()
+        self._settle(self._keep_updates())
         self._asked.clear()
         self._is_settled = True
 
@@ -137,12 +145,39 @@ class Dependences:
             case Barrier():
                 self._phase += 1
 
-    def _settle(self) -> None:
-        """Find what each variable depends on: its values, and the conditions under which it is assigned."""
+    def _keep_updates(self) -> set[str]:
+        """Forget the stores that are made of no element of their buffer; return the variables that the others are made of."""
+        stores = [one for one in self.stores if one.node.buffer in self._buffers][:_MOST_STORES]
+        found = [(one, *self._reached(one)) for one in stores]
+        kept = [(one, names) for one, buffers, names in found if one.node.buffer in buffers and len(names) <= _MOST_VARIABLES]
+        self.stores = [one for one, _ in kept]
+        return {name for _, names in kept for name in names}
+
+    def _reached(self, store: Stored) -> tuple[set[str], set[str]]:
+        """Return the buffers that a store depends on elements of, and the variables, as far as they are looked at."""
+        buffers: set[str] = set()
+        names: set[str] = set()
+        waiting = [store.node.index, store.node.value, *(one.expr for one in store.conditions)]
+        while waiting and len(names) <= _MOST_VARIABLES:
+            found: set[str] = set()
+            for term in expressions_within(*waiting):
+                if isinstance(term, Load):
+                    buffers.add(term.buffer)
+                elif isinstance(term, Var):
+                    found.add(term.name)
+            given = [one for name in found - names for one in self._given.get(name, ())]
+            waiting = [one for value, conditions, _ in given for one in (value, *(each.expr for each in conditions))]
+            names |= found
+        return buffers, names
+
+    def _settle(self, names: set[str]) -> None:
+        """Find what variables depend on: their values, and the conditions under which they are assigned."""
         is_changed = True
         while is_changed:
             is_changed = False
             for name, given in self._given.items():
+                if name not in names:
+                    continue
                 parts = [one for value, conditions, _ in given for one in (value, *(each.expr for each in conditions))]
                 sources = self._sources[name].union(*map(self.sources_of, parts))
                 made_of = self._made_of[name].union(*(self.made_of(value, phase) for value, _, phase in given))
@@ -220,8 +255,24 @@ class Dependences:
         """
         expr = self.resolved(expr)
         if id(expr) not in known:
-            known[id(expr)] = self._value(expr, axis, at, known)
+            self.computed += 1
+            found = self._value(expr, axis, at, known)
+            known[id(expr)] = self._supposition(expr, axis) if found is None else found
         return known[id(expr)]
+
+    def suppose(self, smallest: int | None) -> None:
+        """Have ``value`` take numbers for large ones, but 2 for that with the key ``smallest``; None ends that."""
+        self._supposed, self._smallest = None if smallest is None else {}, -1 if smallest is None else smallest
+
+    def _supposition(self, expr: Expr, axis: Axis) -> int | None:
+        """Return what is supposed of a value that is the same for all along an axis; None if it is not, or nothing is."""
+        if self._supposed is None or {axis, MEMORY, UNKNOWN} & self.sources_of(expr):
+            return None
+        key = self.key(expr)
+        is_length = isinstance(expr, BufLen) or (isinstance(expr, Load) and "." in expr.buffer)
+        if not is_length:
+            self.numbers[key] = None
+        return self._supposed.setdefault(key, 2 if key == self._smallest else _LARGE + _APART * len(self._supposed))
 
     def _value(self, expr: Expr, axis: Axis, at: int, known: dict[int, int | None]) -> int | None:
         match expr:
@@ -236,6 +287,9 @@ class Dependences:
             case Unary(UnOp.LOGICAL_NOT, operand):
                 found = self.value(operand, axis, at, known)
                 return None if found is None else int(not found)
+            case Select(condition, yes, no):
+                found = self.value(condition, axis, at, known)
+                return None if found is None else self.value(yes if found else no, axis, at, known)
             case Binary(op, left, right) if op in _COMPUTED:
                 one, other = self.value(left, axis, at, known), self.value(right, axis, at, known)
                 if one is None or other is None or (op in {BinOp.DIV, BinOp.MOD} and other <= 0):

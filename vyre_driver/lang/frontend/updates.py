@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, Unary, Var
-from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, LocalId, Select
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, LocalId, Select, WorkgroupId
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp, UnOp
@@ -29,7 +30,9 @@ _REPEATABLE = frozenset({BinOp.BIT_OR, BinOp.BIT_AND, BinOp.OR, BinOp.AND, BinOp
 _REPEATABLE_NAMES = frozenset({"", "abs", "bit_and", "bit_or", "bitcast", "max", "min"})
 _DEEPEST = 8
 _TRIED = 70  # indices for which conditions, and places, are computed
-_MOST_STATEMENTS = 200  # of a program that is looked at: the first call of a larger one would be slower by what that takes
+_MOST_COMPUTED = 10_000  # values for one program, which take some 15 ms
+_MOST_NUMBERS = 4  # of those that an index depends on, each of which may be small
+_SMALL_FACTOR = 1 << 16
 _ONE = LitU32(1)
 
 
@@ -57,15 +60,17 @@ def updates_of(t: Translation, body: Body, sizes: tuple[int, int, int]) -> tuple
     axes = _axes(t)
     stores = [one.term for one in t.uses if isinstance(one.term, Store) and one.term.buffer in arrays]
     candidates = {one.buffer for one in stores if one.buffer in loaded and not (len(axes) == 1 and _is_own(t, one.index))}
-    if not candidates or t.draft.size > _MOST_STATEMENTS:
+    if not candidates:
         return ()  # most often: each invocation stores at its own index alone
-    found = _Updates(Dependences(t, [*t.prologue, *body], candidates, sizes), frozenset(t.shared))
-    stored = [one for one in found.dependences.stores if one.node.buffer in candidates]
-    return tuple(
-        Update(one.place, arrays[one.node.buffer], axis, least, is_certain)
-        for one in stored
-        for axis, least, is_certain in found.of(one, axes)
-    )
+    try:
+        found = _Updates(Dependences(t, [*t.prologue, *body], candidates, sizes), frozenset(t.shared))
+        return tuple(
+            Update(one.place, arrays[one.node.buffer], axis, least, is_certain)
+            for one in found.dependences.stores
+            for axis, least, is_certain in found.of(one, axes)
+        )
+    except RecursionError:  # what is made of so much is not looked at
+        return ()
 
 
 def _is_own(t: Translation, index: Expr) -> bool:
@@ -100,42 +105,86 @@ class _Updates(NamedTuple):
             is_one_value = not {axis, MEMORY, UNKNOWN} & value
             if (axis[0] == "group" and store.node.buffer in self.shared) or (is_one_value and is_same_again):
                 continue
-            if axis in sources and isinstance(on.resolved(store.node.index), (InvocationId, LocalId)):
+            if axis in sources and self._tells_apart(store.node.index, axis):
                 continue  # each has its own
             found = self._meeting(store, axis, sources)
             if found is not None:
                 is_decided = is_made_of_it and MEMORY not in sources and not (is_one_value and is_same_again is None)
                 yield axis, found[0], found[1] and is_decided
 
+    def _tells_apart(self, expr: Expr, axis: Axis) -> bool:
+        """Whether an expression is the index along an axis, plus and times what is the same for all: another one for each."""
+        on = self.dependences
+        expr = on.resolved(expr)
+        match expr:
+            case InvocationId() | LocalId() | WorkgroupId():
+                return axis in on.sources_of(expr)
+            case Cast(DataType.U32 | DataType.I32, operand):
+                return self._tells_apart(operand, axis)
+            case Binary(BinOp.ADD | BinOp.SUB | BinOp.MUL as op, left, right):
+                one, other = (left, right) if axis in on.sources_of(left) else (right, left)
+                factor = on.resolved(other)
+                is_factor = not isinstance(factor, (LitU32, LitI32)) or 0 < factor.value < _SMALL_FACTOR
+                is_same_for_all = not {axis, MEMORY, UNKNOWN} & on.sources_of(other)
+                return is_same_for_all and (is_factor or op is not BinOp.MUL) and self._tells_apart(one, axis)
+        return False
+
     def _meeting(self, store: Stored, axis: Axis, sources: frozenset[Axis]) -> tuple[int, bool] | None:
-        """Return how many invocations along an axis it takes until two store to one element, and whether that is certain.
+        """Return the number of invocations along an axis from which two store at one place, and whether that is certain.
 
         None if they never do, or nothing says so.
         """
-        on, is_certain, tests = self.dependences, True, []
+        on, is_certain, is_open, tests = self.dependences, True, False, []
         for condition in _parts(store.conditions):
             needs = on.sources_of(condition.expr)
-            if UNKNOWN in needs:
-                return None
             value = on.value(condition.expr, axis, 0, {})
-            is_decisive = axis in needs and MEMORY not in needs and (axis in sources or self._picks_one(condition, axis))
-            if axis in needs and value is not None:
-                tests.append(condition)
-            elif is_decisive or (not needs and value is not None and bool(value) is not condition.holds):
+            is_known = value is not None
+            if UNKNOWN in needs or (not needs and is_known and bool(value) is not condition.holds):
                 return None
+            if axis in needs and is_known:
+                tests.append(condition)
+            elif axis in needs and MEMORY not in needs and self._picks_one(condition, axis):
+                return None
+            elif axis in needs and MEMORY not in needs and axis in sources:
+                is_open = True
             else:
                 is_certain = is_certain and self._holds(condition, value)
-        places: set[int] = set()
+        found = None if is_open else self._first_pair(store, axis, sources, tests)
+        if found is not None or MEMORY in sources:
+            return None if found == 0 or is_open else (found or 2, is_certain and found is not None)
+        return self._meeting_for_some_numbers(store, axis, sources)
+
+    def _first_pair(self, store: Stored, axis: Axis, sources: frozenset[Axis], tests: list[Condition]) -> int | None:
+        """Return the number of indices along an axis of which two store at one place; 0 if none do, None if nothing says it."""
+        on, places = self.dependences, set[int]()
         for at in range(_TRIED):
+            if on.computed > _MOST_COMPUTED:
+                return 0
             known: dict[int, int | None] = {}
             if all(bool(on.value(one.expr, axis, at, known)) is one.holds for one in tests):
                 place = on.value(store.node.index, axis, at, known) if axis in sources else 0
                 if place is None:
-                    return (2, False) if MEMORY in sources else None
+                    return None
                 if place in places:
-                    return at + 1, is_certain
+                    return at + 1
                 places.add(place)
-        return None
+        return 0
+
+    def _meeting_for_some_numbers(self, store: Stored, axis: Axis, sources: frozenset[Axis]) -> tuple[int, bool] | None:
+        """Return as :meth:`_meeting` does what holds where all numbers of a call are large, or one of them is small."""
+        on, counts, small = self.dependences, list[int](), [-1]
+        for at in range(1 + _MOST_NUMBERS):
+            on.suppose(small[at])
+            parts = [one for one in _parts(store.conditions) if axis in on.sources_of(one.expr)]
+            tests = [one for one in parts if on.value(one.expr, axis, 0, {}) is not None]
+            if all(one in tests or MEMORY in on.sources_of(one.expr) for one in parts):
+                counts.append(self._first_pair(store, axis, sources, tests) or 0)
+            small = [-1, *on.numbers]
+            if at + 1 == len(small):
+                break
+        on.suppose(None)
+        least = min(filter(None, counts), default=None)
+        return None if least is None else (least, False)
 
     def _is_repeatable(self, value: Expr, element: Loaded, depth: int) -> bool | None:
         """Whether a value that is made of an element is the same when it is made of it again; None if nothing says so."""

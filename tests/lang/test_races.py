@@ -50,6 +50,17 @@ def _y() -> np.ndarray[Any, np.dtype[np.float32]]:
         (ONE, ["for j in static_range(300):", "    y[j] += x[i]"], "y[j]", "100 along 'i'", "use atomic_add(y, j, x[i])"),
         (ONE, ["y[i % 4] += x[i]"], "y[i % 4]", "100 along 'i'", "use atomic_add(y, i % 4, x[i])"),
         (TWO, ["y[i] += x[i, j]"], "y[i]", "10 along 'j'", "use atomic_add(y, i, x[i, j])"),
+        (TWO, ["y[i + j] += x[i, j]"], "y[i + j]", "10 along 'j' and 10 along 'i'", "use atomic_add(y, i + j, x[i, j])"),
+        (
+            TWO,
+            ["if i != j:", "    y[abs(i - j) * 2] -= x[i, j]"],
+            *("y[abs(i - j) * 2]", "10 along 'j' and 10 along 'i'", "use atomic_add(y, abs(i - j) * 2, -x[i, j])"),
+        ),
+        (
+            GROUP,
+            ["y[g.local + g.id] += x[g.index]"],
+            *("y[g.local + g.id]", "64 along g.local and 2 along g.id", "use atomic_add(y, g.local + g.id, x[g.index])"),
+        ),
         (TWO, ["if j == 0:", "    y[0] += x[i, j]"], "y[0]", "10 along 'i'", "use atomic_add(y, 0, x[i, j])"),
         (GROUP, ["y[g.id] += x[g.index]"], "y[g.id]", "64 along g.local", "use atomic_add(y, g.id, x[g.index])"),
         (GROUP, ["y[g.local] += x[g.index]"], "y[g.local]", "2 along g.id", "use atomic_add(y, g.local, x[g.index])"),
@@ -73,7 +84,8 @@ def test_an_update_that_certainly_meets_others_is_refused(
         with pytest.raises(KernelTypeError) as refused:
             run(x, y)
         assert (refused.value.problem, refused.value.fix, y.any()) == (problem, f"{fix}, or a reduction", False)
-    assert f"{element}: invocations along" in str(made.explain())
+    axes = " and ".join(part.split()[-1] for part in along.split(" and "))
+    assert f"{element}: invocations along {axes} lose" in str(made.explain())
     assert fix in str(made.explain())
 
 
@@ -169,6 +181,10 @@ def test_warnings_of_updates_are_filtered_as_others() -> None:
         (ONE, ["a = local(f32, 4)", "a[0] += x[i]", "y[i] = a[0]"], ()),
         (TWO, ["if j == 0:", "    for k in range(x.shape[1]):", "        y[i] += x[i, k]"], ()),
         (TWO, ["if i == 1 and j == 1:", "    y[0] += x[i, j]"], ()),
+        (TWO, ["y[i * 10 + j] += x[i, j]"], ()),
+        (TWO, ["if i == j:", "    y[i + j] += x[i, j]"], ()),
+        (TWO, ["if i == 0:", "    y[i + j] += x[i, j]"], ()),
+        (GROUP, ["y[g.id * 64 + g.local] += x[g.index]"], ()),
         (GROUP, ["y[g.index] += x[g.index]"], ()),
         (GROUP, ["if g.index == 0:", "    y[0] += x[g.index]"], ()),
         (GROUP, ["if g.local == 0:", "    y[g.id] += x[g.index]"], ()),

@@ -123,7 +123,8 @@ def _race(signature: KernelSignature, update: Update) -> str:
     node, which = update.place.node, "invocations" if update.is_certain else "invocations that get there"
     fix = atomic_fix(node, update.array)
     line, element = getattr(node, "lineno", 0), updated_element(node, update.array)
-    return f"line {line}: {element}: {which} along {axis_name(signature, update)} lose what others store: {fix}"
+    along = " and ".join(axis_name(signature, axis) for axis in update.axes)
+    return f"line {line}: {element}: {which} along {along} lose what others store: {fix}"
 
 
 def _parameter(kind: object, rank: int | None) -> str:

@@ -19,7 +19,7 @@ from vyre_driver.ir.walks import expressions_within
 from vyre_driver.lang.frontend.draft import Branch, Plain, Repeat, has_return
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from vyre_driver.ir.nodes import Node
     from vyre_driver.lang.frontend.draft import Body, Place
@@ -248,25 +248,25 @@ class Dependences:
             known = self._known[id(expr)] = self._keys.setdefault((type(expr), parts), len(self._keys))
         return known
 
-    def value(self, expr: Expr, axis: Axis, at: int, known: dict[int, int | None]) -> int | None:
-        """Return the value of whole numbers for an index along an axis, 0 along others; None if they depend on more.
+    def value(self, expr: Expr, at: Mapping[Axis, int], known: dict[int, int | None]) -> int | None:
+        """Return the value of whole numbers for indices along axes, 0 along others; None if they depend on more.
 
         ``known`` keeps what was found for this index.
         """
         expr = self.resolved(expr)
         if id(expr) not in known:
             self.computed += 1
-            found = self._value(expr, axis, at, known)
-            known[id(expr)] = self._supposition(expr, axis) if found is None else found
+            found = self._value(expr, at, known)
+            known[id(expr)] = self._supposition(expr, at) if found is None else found
         return known[id(expr)]
 
     def suppose(self, smallest: int | None) -> None:
         """Have ``value`` take numbers for large ones, but 2 for that with the key ``smallest``; None ends that."""
         self._supposed, self._smallest = None if smallest is None else {}, -1 if smallest is None else smallest
 
-    def _supposition(self, expr: Expr, axis: Axis) -> int | None:
-        """Return what is supposed of a value that is the same for all along an axis; None if it is not, or nothing is."""
-        if self._supposed is None or {axis, MEMORY, UNKNOWN} & self.sources_of(expr):
+    def _supposition(self, expr: Expr, at: Mapping[Axis, int]) -> int | None:
+        """Return what is supposed of a value that is the same for all along the axes; None if it is not, or nothing is."""
+        if self._supposed is None or {*at, MEMORY, UNKNOWN} & self.sources_of(expr):
             return None
         key = self.key(expr)
         is_length = isinstance(expr, BufLen) or (isinstance(expr, Load) and "." in expr.buffer)
@@ -274,32 +274,31 @@ class Dependences:
             self.numbers[key] = None
         return self._supposed.setdefault(key, 2 if key == self._smallest else _LARGE + _APART * len(self._supposed))
 
-    def _value(self, expr: Expr, axis: Axis, at: int, known: dict[int, int | None]) -> int | None:
+    def _value(self, expr: Expr, at: Mapping[Axis, int], known: dict[int, int | None]) -> int | None:
         match expr:
             case LitU32(value) | LitI32(value) | LitBool(value):
                 return int(value)
             case Var(name):
                 is_index = not self._given[name] and self._sources[name]
-                return None if not is_index else at if self._sources[name] == {axis} else 0
+                return next((at.get(one, 0) for one in self._sources[name]), None) if is_index else None
             case Cast(target, operand):
-                found = self.value(operand, axis, at, known) if target in {DataType.U32, DataType.I32} else None
+                found = self.value(operand, at, known) if target in {DataType.U32, DataType.I32} else None
                 return None if found is None else _wrapped(found, is_signed=target == DataType.I32)
             case Unary(UnOp.LOGICAL_NOT, operand):
-                found = self.value(operand, axis, at, known)
+                found = self.value(operand, at, known)
                 return None if found is None else int(not found)
             case Select(condition, yes, no):
-                found = self.value(condition, axis, at, known)
-                return None if found is None else self.value(yes if found else no, axis, at, known)
+                found = self.value(condition, at, known)
+                return None if found is None else self.value(yes if found else no, at, known)
             case Binary(op, left, right) if op in _COMPUTED:
-                one, other = self.value(left, axis, at, known), self.value(right, axis, at, known)
+                one, other = self.value(left, at, known), self.value(right, at, known)
                 if one is None or other is None or (op in {BinOp.DIV, BinOp.MOD} and other <= 0):
                     return None
                 return _wrapped(int(_COMPUTED[op](one, other)), is_signed=left.dtype == DataType.I32)
             case InvocationId(along) | LocalId(along) | WorkgroupId(along):
                 kinds = ("index",) if self._is_over_indices else _IDS[type(expr)]
-                if (axis[0] not in kinds) or along != axis[1]:
-                    return 0
-                return at * self._sizes[along] if axis[0] == "group" and len(kinds) > 1 else at
+                size = self._sizes[along] if len(kinds) > 1 else 1
+                return sum(at.get((kind, along), 0) * (size if kind == "group" else 1) for kind in kinds)
         return None
 
 

@@ -1,12 +1,13 @@
 """Updates of one element by many invocations: each loads it, and stores what it makes of it, so that most updates are lost.
 
-An update is found where the index is the same for invocations that differ along an axis of the grid or of the workgroup. It is
-certain where some of these get to the statement whatever is given; whether there are several, the call decides. What is not
-understood counts as right.
+An update is found where the index is the same for invocations that differ along an axis of the grid or of the workgroup, or
+along two. It is certain where some of these get to the statement whatever is given; whether there are several, the call
+decides. What is not understood counts as right.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, Unary, Var
@@ -33,19 +34,20 @@ _TRIED = 70  # indices for which conditions, and places, are computed
 _MOST_COMPUTED = 10_000  # values for one program, which take some 15 ms
 _MOST_NUMBERS = 4  # of those that an index depends on, each of which may be small
 _SMALL_FACTOR = 1 << 16
+_LARGEST_SQUARE = 4
 _ONE = LitU32(1)
 
 
 class Update(NamedTuple):
-    """A statement by which invocations that differ along an axis load, change and store one element.
+    """A statement by which invocations that differ along an axis, or along two, load, change and store one element.
 
-    ``least`` is the number of invocations along the axis from which two of them meet; ``is_certain`` says that nothing else
+    ``least`` is the number of invocations along each axis from which two of them meet; ``is_certain`` says that nothing else
     decides whether they do.
     """
 
     place: Place
     array: Array
-    axis: Axis
+    axes: tuple[Axis, ...]
     least: int
     is_certain: bool
 
@@ -59,23 +61,31 @@ def updates_of(t: Translation, body: Body, sizes: tuple[int, int, int]) -> tuple
     loaded = {one.term.buffer for one in t.uses if isinstance(one.term, Load)}
     axes = _axes(t)
     stores = [one.term for one in t.uses if isinstance(one.term, Store) and one.term.buffer in arrays]
-    candidates = {one.buffer for one in stores if one.buffer in loaded and not (len(axes) == 1 and _is_own(t, one.index))}
+    candidates = {one.buffer for one in stores if one.buffer in loaded and not _is_own(t, one.index, len(axes))}
     if not candidates:
         return ()  # most often: each invocation stores at its own index alone
     try:
         found = _Updates(Dependences(t, [*t.prologue, *body], candidates, sizes), frozenset(t.shared))
         return tuple(
-            Update(one.place, arrays[one.node.buffer], axis, least, is_certain)
+            Update(one.place, arrays[one.node.buffer], along, least, is_certain)
             for one in found.dependences.stores
-            for axis, least, is_certain in found.of(one, axes)
+            for along, least, is_certain in found.of(one, axes)
         )
     except RecursionError:  # what is made of so much is not looked at
         return ()
 
 
-def _is_own(t: Translation, index: Expr) -> bool:
-    """Whether an index of an array is that of the kernel."""
-    return isinstance(index, InvocationId) or index in t.indexes.values()
+def _is_own(t: Translation, index: Expr, axes: int) -> bool:
+    """Whether an index of an array is made of all that the kernel has, each once, as that of ``y[i, j]`` is."""
+    parts: list[Expr] = []
+    while isinstance(index, Binary) and isinstance(index.left, Binary) and isinstance(index.left.right, Var):
+        if (index.op, index.left.op) != (BinOp.ADD, BinOp.MUL):
+            return False
+        parts.append(index.right)
+        index = index.left.left
+    own = {*parts, index}
+    is_whole = len(own) == axes == len(parts) + 1
+    return is_whole and all(isinstance(one, InvocationId) or one in t.indexes.values() for one in own)
 
 
 def _axes(t: Translation) -> list[Axis]:
@@ -90,7 +100,7 @@ class _Updates(NamedTuple):
     dependences: Dependences
     shared: frozenset[str]
 
-    def of(self, store: Stored, axes: list[Axis]) -> Iterator[tuple[Axis, int, bool]]:
+    def of(self, store: Stored, axes: list[Axis]) -> Iterator[tuple[tuple[Axis, ...], int, bool]]:
         """Give the axes along which a store updates one element, with the count that it takes, and whether that is all."""
         on = self.dependences
         sources = on.sources_of(store.node.index)
@@ -101,16 +111,18 @@ class _Updates(NamedTuple):
             return
         value = on.sources_beside(store.node.value, element, set())
         is_same_again = self._is_repeatable(store.node.value, element, _DEEPEST)
-        for axis in axes:
-            is_one_value = not {axis, MEMORY, UNKNOWN} & value
-            if (axis[0] == "group" and store.node.buffer in self.shared) or (is_one_value and is_same_again):
+        is_shared = store.node.buffer in self.shared
+        alone = [one for one in axes if not (is_shared and one[0] == "group")]
+        has_met = False
+        for along in (*((one,) for one in alone), *itertools.combinations((one for one in alone if one in sources), 2)):
+            is_one_value = not {*along, MEMORY, UNKNOWN} & value
+            if (is_one_value and is_same_again) or (len(along) > 1 and has_met):
                 continue
-            if axis in sources and self._tells_apart(store.node.index, axis):
-                continue  # each has its own
-            found = self._meeting(store, axis, sources)
+            found = self._meeting(store, along[0], sources) if len(along) == 1 else self._meeting_of_two(store, along)
             if found is not None:
+                has_met = True
                 is_decided = is_made_of_it and MEMORY not in sources and not (is_one_value and is_same_again is None)
-                yield axis, found[0], found[1] and is_decided
+                yield along, found[0], found[1] and is_decided
 
     def _tells_apart(self, expr: Expr, axis: Axis) -> bool:
         """Whether an expression is the index along an axis, plus and times what is the same for all: another one for each."""
@@ -134,10 +146,12 @@ class _Updates(NamedTuple):
 
         None if they never do, or nothing says so.
         """
+        if axis in sources and self._tells_apart(store.node.index, axis):
+            return None
         on, is_certain, is_open, tests = self.dependences, True, False, []
         for condition in _parts(store.conditions):
             needs = on.sources_of(condition.expr)
-            value = on.value(condition.expr, axis, 0, {})
+            value = on.value(condition.expr, {axis: 0}, {})
             is_known = value is not None
             if UNKNOWN in needs or (not needs and is_known and bool(value) is not condition.holds):
                 return None
@@ -161,8 +175,8 @@ class _Updates(NamedTuple):
             if on.computed > _MOST_COMPUTED:
                 return 0
             known: dict[int, int | None] = {}
-            if all(bool(on.value(one.expr, axis, at, known)) is one.holds for one in tests):
-                place = on.value(store.node.index, axis, at, known) if axis in sources else 0
+            if all(bool(on.value(one.expr, {axis: at}, known)) is one.holds for one in tests):
+                place = on.value(store.node.index, {axis: at}, known) if axis in sources else 0
                 if place is None:
                     return None
                 if place in places:
@@ -176,7 +190,7 @@ class _Updates(NamedTuple):
         for at in range(1 + _MOST_NUMBERS):
             on.suppose(small[at])
             parts = [one for one in _parts(store.conditions) if axis in on.sources_of(one.expr)]
-            tests = [one for one in parts if on.value(one.expr, axis, 0, {}) is not None]
+            tests = [one for one in parts if on.value(one.expr, {axis: 0}, {}) is not None]
             if all(one in tests or MEMORY in on.sources_of(one.expr) for one in parts):
                 counts.append(self._first_pair(store, axis, sources, tests) or 0)
             small = [-1, *on.numbers]
@@ -185,6 +199,43 @@ class _Updates(NamedTuple):
         on.suppose(None)
         least = min(filter(None, counts), default=None)
         return None if least is None else (least, False)
+
+    def _meeting_of_two(self, store: Stored, axes: tuple[Axis, ...]) -> tuple[int, bool] | None:
+        """Return as :meth:`_meeting` does from how many invocations along each of two axes on two meet, as in ``y[i + j]``."""
+        on, is_certain, tests = self.dependences, True, []
+        for condition in _parts(store.conditions):
+            needs = on.sources_of(condition.expr)
+            value = on.value(condition.expr, dict.fromkeys(axes, 0), {})
+            is_known, is_apart = value is not None, not needs.isdisjoint(axes)
+            is_open = is_apart and not is_known and MEMORY not in needs
+            if UNKNOWN in needs or is_open or (not needs and is_known and bool(value) is not condition.holds):
+                return None
+            if is_apart and is_known:
+                tests.append(condition)
+            else:
+                is_certain = is_certain and self._holds(condition, value)
+        found = self._first_square(store, axes, tests, _LARGEST_SQUARE)
+        if found is None:  # an index of lengths or numbers, which are large most often
+            on.suppose(-1)
+            found, is_certain = self._first_square(store, axes, tests, 2), False
+            on.suppose(None)
+        return (found, is_certain) if found else None
+
+    def _first_square(self, store: Stored, axes: tuple[Axis, ...], tests: list[Condition], largest: int) -> int | None:
+        """Return the side of the least square of indices of which two store at one place, as :meth:`_first_pair`."""
+        on, places = self.dependences, set[int]()
+        for one, other in sorted(itertools.product(range(largest), repeat=2), key=max):
+            at, known = dict(zip(axes, (one, other), strict=True)), dict[int, int | None]()
+            if on.computed > _MOST_COMPUTED:
+                return 0
+            if all(bool(on.value(test.expr, at, known)) is test.holds for test in tests):
+                place = on.value(store.node.index, at, known)
+                if place is None:
+                    return None
+                if place in places:
+                    return 1 + max(one, other)
+                places.add(place)
+        return 0
 
     def _is_repeatable(self, value: Expr, element: Loaded, depth: int) -> bool | None:
         """Whether a value that is made of an element is the same when it is made of it again; None if nothing says so."""

@@ -10,8 +10,8 @@ from vyre_driver.lang.frontend.atomic_fixes import atomic_fix, updated_element
 from vyre_driver.lang.frontend.translation import shown_frames
 
 if TYPE_CHECKING:
+    from vyre_driver.lang.frontend.dependences import Axis
     from vyre_driver.lang.frontend.translate import TranslatedKernel
-    from vyre_driver.lang.frontend.updates import Update
     from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import KernelSignature
@@ -34,18 +34,19 @@ def check_updates(definition: Definition, translated: TranslatedKernel, reach: R
         If they certainly do: nearly all that they store is lost.
     """
     for update in translated.updates if mode != "trap" else ():
-        count = _count(translated, reach, update)
-        if count < update.least or 0 in reach.groups or 0 in (reach.extent or ()):
+        counts = [_count(translated, reach, axis) for axis in update.axes]
+        if min(counts) < update.least or 0 in reach.groups or 0 in (reach.extent or ()):
             continue
         element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
-        along = f"there are {count:,} along {axis_name(definition.signature, update)}"
+        names = [axis_name(definition.signature, axis) for axis in update.axes]
+        along = "there are " + " and ".join(f"{count:,} along {name}" for count, name in zip(counts, names, strict=True))
         who = f"invocations of {definition.name!r}"
         if update.is_certain:
             raise KernelTypeError(
                 f"{who} load {element}, change it and store it, and lose what others store: {along}",
                 fix=fix,
                 frames=shown_frames(update.place),
-                count=count,
+                count=min(counts),
             )
         source, function = update.place.frames[-1].source, update.place.frames[-1].function
         warnings.warn_explicit(
@@ -57,9 +58,9 @@ def check_updates(definition: Definition, translated: TranslatedKernel, reach: R
         )
 
 
-def axis_name(signature: KernelSignature, update: Update) -> str:
-    """Return what a kernel calls the axis along which invocations update one element."""
-    kind, axis = update.axis
+def axis_name(signature: KernelSignature, along: Axis) -> str:
+    """Return what a kernel calls an axis along which invocations update one element."""
+    kind, axis = along
     if signature.group is None:
         return repr(signature.indexes[len(signature.indexes) - 1 - axis])
     name, group = signature.group
@@ -67,9 +68,9 @@ def axis_name(signature: KernelSignature, update: Update) -> str:
     return f"{name}.{'local' if kind == 'local' else 'id'}" + (f"[{axes - 1 - axis}]" if axes > 1 else "")
 
 
-def _count(translated: TranslatedKernel, reach: Reach, update: Update) -> int:
+def _count(translated: TranslatedKernel, reach: Reach, along: Axis) -> int:
     """Return how many invocations, or workgroups, of a call there are along an axis."""
-    kind, axis = update.axis
+    kind, axis = along
     if kind == "local":
         return translated.program.workgroup_size[axis]
     lengths = reach.groups if kind == "group" or reach.extent is None else reach.extent

@@ -196,8 +196,7 @@ def test_isolated_kernels_write_a_tensor_and_return_it() -> None:
             torch.zeros(6, requires_grad=True),
             (
                 "out= got something that is not an array (Can't call numpy() on Tensor that requires grad. "
-                "Use tensor.detach().numpy() instead.). Fix: pass a numpy array, or an object with the buffer protocol, "
-                "__array_interface__ or DLPack."
+                "Use tensor.detach().numpy() instead.). Fix: pass tensor.detach()."
             ),
         ),
         (
@@ -225,10 +224,18 @@ def test_a_tensor_of_bfloat16_that_requires_grad_is_refused(opened: Driver) -> N
         2201,
         (
             "a buffer got something that is not an array (Can't call numpy() on Tensor that requires grad. "
-            "Use tensor.detach().numpy() instead.). Fix: pass a numpy array, or an object with the buffer protocol, "
-            "__array_interface__ or DLPack."
+            "Use tensor.detach().numpy() instead.). Fix: pass tensor.detach()."
         ),
     )
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.zeros(4).to_sparse(), torch.zeros(4, device="meta"), torch.zeros(4, dtype=torch.complex64).conj().imag]
+)
+def test_a_tensor_that_numpy_cannot_read_is_refused_with_the_words_of_pytorch(opened: Driver, tensor: object) -> None:
+    kind, code, message = refusal(lambda: opened.buffer(tensor))
+    assert (kind, code) == (InvalidInput, 2201)
+    assert message.endswith("). Fix: convert the tensor as PyTorch says, or pass a numpy array.")
 
 
 def test_pytorch_is_not_imported_for_those_who_do_not_use_it(run_python: RunChild) -> None:

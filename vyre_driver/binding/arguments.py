@@ -19,7 +19,7 @@ from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.packing import is_masked
 from vyre_driver.binding.padding import check_padding
-from vyre_driver.binding.tensors import bits_as_array
+from vyre_driver.binding.tensors import bits_as_array, fix_of
 from vyre_driver.binding.values import fresh_form, packed_array, packed_items, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput, VyreError
@@ -147,7 +147,8 @@ def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
     except (VyreError, MemoryError):
         raise
     except Exception as error:  # whatever an object's own protocol raises
-        raise InvalidInput(f"{what} got something that is not an array ({error})", fix=_FIX) from error
+        fix = fix_of(given) or _FIX
+        raise InvalidInput(f"{what} got something that is not an array ({error})", fix=fix) from error
     raise InvalidInput(
         f"{what} got an array of type {type(given).__name__} on a DLPack device of type {kind}, and takes the CPU's memory "
         f"(type {_ON_CPU})",

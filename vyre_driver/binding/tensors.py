@@ -25,6 +25,14 @@ def is_tensor(given: object) -> bool:
     return kind is not None and isinstance(given, kind)
 
 
+def fix_of(given: object) -> str | None:
+    """Return what to do about a tensor that numpy cannot read, None for anything else."""
+    if not is_tensor(given):
+        return None
+    tensor: Any = given
+    return "pass tensor.detach()" if tensor.requires_grad else "convert the tensor as PyTorch says, or pass a numpy array"
+
+
 def bits_as_array(given: object) -> NDArray[Any] | None:
     """Return a tensor of bfloat16 or of 8-bit floats as an array in its memory, None for anything that numpy can read itself.
 

@@ -57,6 +57,16 @@ def bound_to(driver, turns):
     return counts.on(driver).bind(n, out), n, out
 
 
+def test_a_future_raises_it_after_its_driver_was_closed() -> None:
+    with Driver(allow_software=True) as driver:
+        bound, _, _ = bound_to(driver, CUT)
+        good, _, _ = bound_to(driver, GOOD)
+        future, other = bound.submit(), good.submit()
+    with pytest.raises(LoopCut):
+        future.result()
+    assert other.result() is None
+
+
 def test_a_bound_kernel_raises_it_and_runs_again(driver) -> None:
     bound, n, out = bound_to(driver, CUT)
     for timeout in (None, 20.0):

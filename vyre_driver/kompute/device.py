@@ -16,6 +16,7 @@ from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
+from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.unfinished import drop_ended
 from vyre_driver.process.call_lock import refused
 from vyre_driver.telemetry._timeline import Timeline
@@ -336,6 +337,9 @@ class KomputeDevice:
             # kompute would free command buffers that are still read. A handler may have closed the device just before.
             if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
                 self._is_lost_at_end = True
+            for holder in self.holders():
+                if isinstance(holder, Submission):
+                    holder.note_end()
             drop_ended()
             looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
             for export in looked_at:

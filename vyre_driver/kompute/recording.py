@@ -54,6 +54,10 @@ class BlockingWork:
         self.is_pending, self._word[:] = False, 0
         return LOOP_CUT
 
+    def take_cut(self) -> bool:
+        """Return whether a run has left something in the word, which is cleared."""
+        return self.wait() == LOOP_CUT
+
 
 def record(  # noqa: PLR0913 -- by keyword
     device: KomputeDevice,

@@ -200,6 +200,15 @@ class Submission(_layer.Runs):
             with self._device.in_use:
                 return self._has_ended()
 
+    def note_end(self) -> None:
+        """Note whether a loop was cut of work whose end nobody has seen, while the device still has the word that says so.
+
+        It is for the end of the device, which is idle. A thread that waits for the work notes it itself.
+        """
+        with self._lock.attempt() as is_mine:
+            if is_mine and any(work.is_pending and work.take_cut() for work in self._works):
+                self._note_cut(LOOP_CUT)
+
     def _deadline(self, timeout_s: float | Deadline | None) -> Deadline:
         if isinstance(timeout_s, Deadline):
             return timeout_s

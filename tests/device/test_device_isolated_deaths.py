@@ -393,22 +393,3 @@ def test_what_cannot_be_opened_is_told_as_without_a_process() -> None:
             Driver("name:nobody's", isolated=isolated)
         said.append(str(caught.value))
     assert said[0] == said[1]
-
-
-def test_a_child_that_dies_before_its_device_is_open_blames_no_shader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dies = "import os, signal, sys\nif 'vyre_driver.isolated.child' in sys.orig_argv:\n"
-    dies += "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    (tmp_path / "sitecustomize.py").write_text(dies)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(DriverCrashed) as caught:
-        Driver(isolated=True)
-    error = caught.value
-    message = (
-        f"the process {error.context['pid']} of an isolated driver has ended (SIGKILL): it died while it opened its device. "
-        "Fix: run vyre-driver doctor, which opens each device in a process of its own and says what ends it."
-    )
-    assert (str(error), error.context["how"], error.context["signal"]) == (
-        message,
-        "SIGKILL",
-        signal.SIGKILL,
-    )

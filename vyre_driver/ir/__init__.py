@@ -1,9 +1,5 @@
 """The input language: build, print, encode and name programs as values (docs/ir.md)."""
 
-from vyre_driver.process.imports import check_required
-
-check_required()
-
 from vyre_driver.ir import expressions, nodes
 from vyre_driver.ir.buffers import (
     BufferAccess,

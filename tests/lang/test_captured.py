@@ -207,7 +207,7 @@ def test_records_enumerations_and_tuples_are_as_in_python(expression: str, expec
         ("1 if box else 0", "the truth of a Box, which is not that of a tuple"),
         ("Doubled(1).a", "a Doubled is made with __post_init__ of its own, which kernels do not run"),
         ("Shifted(1).x", "a Shifted is made with __new__ of its own, which kernels do not run"),
-        ("WithFactory().a[0]", "a WithFactory is made with field(a) of its own, which kernels do not run"),
+        ("WithFactory().a[0]", "WithFactory.a is a field with default_factory, which kernels do not make"),
         ("changing.a", "'changing' is a Changing, which may change after the kernel is compiled"),
         ("Changing(1).a", "Changing may change, and values of kernels do not"),
         ("N[0]", "'N' is a list, which may change after the kernel is compiled"),

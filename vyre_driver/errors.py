@@ -106,7 +106,8 @@ class VyreError(Exception):
 
 def with_article(word: str) -> str:
     """Return a word behind ``a`` or ``an``, as it is read out: an i32, an f32, a u32, an int."""
-    return f"an {word}" if word[:1] in set("aeioAEIO") or (word[:1] == "f" and word[1:].isdigit()) else f"a {word}"
+    is_letter = word in set("FHLMNRSX") or (word[:1] == "f" and word[1:].isdigit())
+    return f"an {word}" if word[:1] in set("aeioAEIO") or is_letter else f"a {word}"
 
 
 def _rebuild(cls: type[VyreError], problem: str, fix: str, context: dict[str, object]) -> VyreError:

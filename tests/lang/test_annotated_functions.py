@@ -55,6 +55,18 @@ def flag(v: bool_) -> bool_:
     return not v
 
 
+def floats(*values: f32, **more: f32):
+    return values[0] * 16_777_217 + as_given(**more)
+
+
+def as_given(more=0):
+    return more * 16_777_217
+
+
+def whole_numbers(*values: i32):
+    return values[0]
+
+
 def pair(a: f32, b: i32) -> tuple[f32, i32]:
     return a, b
 
@@ -116,6 +128,8 @@ def _kernel(expression: str, of: str = "f32", to: str = "f32") -> Kernel:
         ("eager_f32(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
         ("of_module(v) / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
         ("as_float(v > 0) + 0.5", "i32", "f32", [0.5, 1.5, 1.5]),
+        ("floats(v)", "i32", "f32", [-7.0 * 2**24, 2.0 * 2**24, 40.0 * 2**24]),
+        ("floats(i - i, more=v)", "i32", "f32", [-7.0 * 2**24, 2.0 * 2**24, 40.0 * 2**24]),
         ("word(i)", "i32", "u32", [1, 2, 3]),
         ("wide(v)", "i32", "i64", [-21_000_000_000, 6_000_000_000, 120_000_000_000]),
         ("double(v)", "i32", "f64", [-7 * 0.1, 2 * 0.1, 40 * 0.1]),
@@ -141,6 +155,10 @@ def test_numbers_are_what_annotations_say_where_that_holds_them(
     [
         ("twice(v)", "f32", "'twice' takes v: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
         ("eager_i32(v)", "f32", "'h' takes v: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
+        (
+            *("whole_numbers(2, v)", "f32", "'whole_numbers' takes values: i32, and is given f32"),
+            "convert: i32(...), or leave the annotation out",
+        ),
         ("twice(2.5)", "f32", "'twice' takes v: i32, and is given 2.5", "convert: i32(...), or leave the annotation out"),
         ("word(v)", "i64", "'word' takes v: u32, and is given i64", "convert: u32(...), or leave the annotation out"),
         ("flag(v)", "i32", "'flag' takes v: bool, and is given i32", "convert: bool(...), or leave the annotation out"),

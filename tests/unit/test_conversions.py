@@ -89,5 +89,5 @@ def test_a_resident_buffer_is_taken_by_a_kernels_call_alone_and_never_for_zeros(
 
 
 def test_words_stand_behind_the_article_that_is_heard() -> None:
-    words = ("i32", "f32", "u32", "bool", "int", "float", "object", "str", "uint8")
-    assert [with_article(word).split()[0] for word in words] == ["an", "an", "a", "a", "an", "a", "an", "a", "a"]
+    words = ("i32", "f32", "u32", "bool", "int", "float", "object", "str", "uint8", "S", "V")
+    assert [with_article(word).split()[0] for word in words] == ["an", "an", "a", "a", "an", "a", "an", "a", "a", "an", "a"]

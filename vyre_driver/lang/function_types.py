@@ -59,7 +59,9 @@ def function_types(function: types.FunctionType, local: Mapping[str, object]) ->
     name = function.__name__ if function.__name__.isidentifier() else "fused"
     if code.co_flags & 0x0C or not code.co_argcount:
         problem = "takes *args or **kwargs" if code.co_flags & 0x0C else "takes nothing"
-        raise KernelTypeError(f"{name!r} {problem}, and is called with elements", fix="name each of its parameters")
+        is_wrapper = code.co_flags & 0x0C and hasattr(function, "__wrapped__")
+        fix = "name each parameter of the wrapper" if is_wrapper else "name each of its parameters"
+        raise KernelTypeError(f"{name!r} {problem}, and is called with elements", fix=fix)
     positional, keyword = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
     if function.__defaults__:
         late = positional[-len(function.__defaults__)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.lang.frontend.conversions import cast, constant_as, keeps
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple
+from vyre_driver.lang.source.called import variadic_names
 from vyre_driver.lang.types import COMPUTED, WORDS, ScalarType, bool_
 
 if TYPE_CHECKING:
@@ -62,7 +63,12 @@ def given_as(t: Translation, function: types.FunctionType, given: dict[str, Valu
     for name, value in given.items():
         said = annotations.get(name)
         what = f"{function.__name__!r} takes {name}: {said}, and is given"
-        found[name] = _converted(t, value, said, what, node)
+        if isinstance(value, Tuple) and name in variadic_names(function):  # each of which is what is said
+            items = tuple(_converted(t, item, said, what, node) for item in value.items)
+            is_same = all(a is b for a, b in zip(items, value.items, strict=True))
+            found[name] = value if is_same else Tuple(items, value.fields, value.made_by)
+        else:
+            found[name] = _converted(t, value, said, what, node)
     return found
 
 

@@ -15,6 +15,7 @@ from vyre_driver.lang.frontend.arithmetic import SIGNS
 from vyre_driver.lang.frontend.elifs import links_of, shortened
 from vyre_driver.lang.frontend.typings import spot_of
 from vyre_driver.lang.interpret import numbers
+from vyre_driver.lang.source.called import parameter_names
 from vyre_driver.lang.source.scan import stored_names
 from vyre_driver.lang.types import ScalarType
 
@@ -61,9 +62,7 @@ def rewritten(
     barriers, as is all that it calls.
     """
     rewriter = _Rewriter(known, dict(given), waits=waits)
-    code = function.__code__
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    body = rewriter.casts((), GIVEN, parameters, source.node)  # as they are annotated
+    body = rewriter.casts((), GIVEN, parameter_names(function), source.node)  # as they are annotated
     for statement in source.body:
         body.extend(rewriter.statements(_copied(statement)))
     if waits:

@@ -19,6 +19,19 @@ def call_signature(function: types.FunctionType) -> inspect.Signature:
     return inspect.signature(bare)
 
 
+def parameter_names(function: types.FunctionType) -> tuple[str, ...]:
+    """Return the names of all parameters of a function, those of ``*args`` and ``**kwargs`` last."""
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    return code.co_varnames[: count + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
+
+
+def variadic_names(function: types.FunctionType) -> tuple[str, ...]:
+    """Return the names of ``*args`` and ``**kwargs``, of those that a function has."""
+    code = function.__code__
+    return parameter_names(function)[code.co_argcount + code.co_kwonlyargcount :]
+
+
 def accepts(function: types.FunctionType, count: int) -> bool:
     """Whether a function can be called with so many arguments by position."""
     try:

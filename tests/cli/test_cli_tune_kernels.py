@@ -30,7 +30,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("name", "size", "kept"),
-    [("product_f16", "2x40x48x64", "2x32x64x64"), ("attention_f16", "1x2x9x33x20", "1x2x8x32x16")],
+    [
+        ("product_f16", "2x40x48x64", "2x32x64x64"),
+        ("product_f32", "2x40x48x64", "2x32x64x64"),
+        ("attention_f16", "1x2x9x33x20", "1x2x8x32x16"),
+    ],
 )
 def test_products_and_attention_are_tuned_by_sizes_of_their_own(
     run_here: RunChild, path: Path, name: str, size: str, kept: str

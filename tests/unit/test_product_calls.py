@@ -194,6 +194,7 @@ def test_no_two_products_have_one_name_and_those_that_are_listed_are_among_them(
     assert {name for name in KERNELS if name.startswith("product")} == {
         "product_f16",
         "product_bf16",
+        "product_f32",
         "product_int8",
         "product_f16_nt_f16_bias",
     } & set(names)

@@ -80,6 +80,7 @@ KERNELS: dict[str, KernelDefinition] = {
         attention_of("float16", is_causal=False),
         attention_of("float16", is_causal=True),
         product("float16"),
+        product("float32"),
         product("bfloat16"),
         product("int8"),
         product("float16", out_dtype="float16", transpose_b=True, bias=True, names=("x", "weight")),

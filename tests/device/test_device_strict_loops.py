@@ -234,6 +234,30 @@ def test_loops_in_modules_of_spirv_1_0_are_watched_too(driver: Driver, tmp_path:
     check(driver.compile(SpirvModule.from_file(module)))
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "for (int k = 0; k < n[0]; k++) t += 1;",
+        "while (t % 9 != 8) t += 1;",
+        "for (int a = 0; a < n[1]; a++) { for (int b = 0; b < n[0]; b++) t += 1; if (t == n[2]) break; }",
+        "if (n[5] == 6) { do t += 2; while (t % 7 != 0); } else t = returned(5);",
+    ],
+)
+def test_near_the_limit_a_strict_call_raises_or_is_right(layered: Driver, rest: str) -> None:
+    kernel = layered.compile(glsl(BUFFERS + FUNCTIONS + MAIN.replace("BODY", f"{BODIES['for']} t %= 16; {rest}")))
+    made, outcomes = np.zeros(64, np.int32), []
+    for most in (*range(65_480, 65_540, 3), 70_000):
+        right = kernel(turns(most % 16 + 1_600), made).tolist()
+        try:
+            assert kernel(turns(most), made, strict=True).tolist() == right
+        except LoopCut:
+            outcomes.append("cut")
+        else:
+            outcomes.append("right")
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {"right", "cut"}
+
+
 @pytest.mark.parametrize("flags", [["-g"], ["-gVS"], ["-gVS", "-Os"]], ids=" ".join)
 def test_a_strict_call_finds_it_in_modules_with_debug_information(layered: Driver, flags: list[str], tmp_path: Path) -> None:
     source, module = tmp_path / "loop.comp", tmp_path / "loop.spv"

@@ -177,7 +177,8 @@ SPIRV_VAL = Setting(
 )
 STRICT = Setting(
     "VYRE_STRICT",
-    "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, robust access is on.",
+    "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, so are loops on a CPU "
+    "device, and robust access is on.",
 )
 INTERPRET = Setting(
     "VYRE_INTERPRET",

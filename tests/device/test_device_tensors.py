@@ -238,6 +238,14 @@ def test_a_tensor_that_numpy_cannot_read_is_refused_with_the_words_of_pytorch(op
     assert message.endswith("). Fix: convert the tensor as PyTorch says, or pass a numpy array.")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32"])
+def test_the_fix_for_a_tensor_of_another_type_is_pytorchs(opened: Driver, dtype: str) -> None:
+    doubled = opened.compile(SpirvModule.from_glsl(DOUBLED))
+    problem = f"input 'x' holds float32 and got an array of {dtype}. Fix: pass tensor.to(torch.float32)."
+    tensor = torch.zeros(6, dtype=getattr(torch, dtype))
+    assert refusal(lambda: doubled(tensor, out_shapes={"y": 6})) == (InvalidInput, 2201, problem)
+
+
 def test_pytorch_is_not_imported_for_those_who_do_not_use_it(run_python: RunChild) -> None:
     code = (
         "import sys, numpy\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.binding.tensors import is_tensor
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _conversion(wanted: np.dtype[Any], dtype: np.dtype[Any], given: object) -> s
     if dtype.kind in _TEXT:
         return "pass an array of numbers"
     name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"
+    if is_tensor(given):
+        return f"pass tensor.to(torch.{wanted})"
     if given is not None and not hasattr(given, "astype"):
         return f"pass numpy.asarray(..., {name})"
     by_value = f"convert it with .astype({name})"

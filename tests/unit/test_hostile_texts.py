@@ -18,6 +18,8 @@ from vyre_driver.process.whole_files import write_whole
 from vyre_driver.telemetry.reading import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
 
 if TYPE_CHECKING:
+    from conftest import RunChild
+
     from vyre_driver.ir import Program
 
 HEAD = "@kernel\ndef k(i: Index, x: In[f32], y: Out[f32]) -> None:\n"
@@ -47,6 +49,19 @@ def test_a_name_makes_no_row_of_top(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "    kernel k\\r\\nx: 0 dispatches",
         "    memory w\\n    kernel x: 0: 40 bytes in 1 buffer",
     ]
+
+
+@pytest.mark.device
+def test_a_file_name_makes_no_row_of_a_verb(folder: Path, monkeypatch: pytest.MonkeyPatch, run_here: RunChild) -> None:
+    monkeypatch.chdir(folder)
+    Path("a\nb.comp").write_text(
+        "#version 450\nlayout(binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1.0; }\n", "utf-8"
+    )
+    Path("a\nb.py").write_text(f"from vyre_driver.lang import *\n{DOUBLED}", "utf-8")
+    ran = run_here("run", "a\nb.comp", "--count", "x=1", "--workgroups", "1", "--out", "x=a\nb.npy", "--allow-software")
+    assert ran.stdout.splitlines()[-1] == "x: float32 [1] -> a\\nb.npy"
+    assert run_here("stub", "a\nb.comp").stdout == "a\\nb.pyi\n"
+    assert run_here("kernel", "check", "a\nb.py").stdout == "a\\nb.py:k: ok\n"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.cli.options import add_json, nearest, pairs, tell
+from vyre_driver.cli.options import add_json, nearest, pairs, printable, tell
 from vyre_driver.errors import FileUnusable, InvalidCommand, InvalidInput, KernelSourceError, VyreError
 from vyre_driver.lang import types as language_types
 from vyre_driver.lang.kernel import Kernel
@@ -63,7 +63,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _line(found: dict[str, object]) -> str:
-    where = f"{found['file']}:{found['kernel']}" if found["kernel"] else str(found["file"])
+    where = printable(f"{found['file']}:{found['kernel']}" if found["kernel"] else found["file"])
     problem = found["problem"]
     return f"{where}: ok" if problem is None else f"{where}: {problem}"
 

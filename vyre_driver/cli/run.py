@@ -14,7 +14,7 @@ from vyre_driver.binding.plan import BindingPlan, BindingRole
 from vyre_driver.cli import run_timing
 from vyre_driver.cli.files import STANDARD, OutputFile, StandardOutput
 from vyre_driver.cli.inputs import input_array
-from vyre_driver.cli.options import add_device, add_json, pairs, print_json, say, tell, whole_numbers
+from vyre_driver.cli.options import add_device, add_json, pairs, print_json, printable, say, tell, whole_numbers
 from vyre_driver.cli.run_lengths import check_lengths
 from vyre_driver.cli.shaders import add_shader, is_included, load_shader
 from vyre_driver.driver import Driver
@@ -311,6 +311,6 @@ def _show(
     say(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
     say(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
     for name, facts in outputs.items():
-        say(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}")
+        say(f"{name}: {facts['dtype']} {facts['shape']} -> {printable(facts['file'] or 'not written (no --out)')}")
     for line in () if took is None else run_timing.lines(took):
         say(line)

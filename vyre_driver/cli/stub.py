@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cli.files import STANDARD, OutputFile
-from vyre_driver.cli.options import add_json, say, tell
+from vyre_driver.cli.options import add_json, printable, say, tell
 from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.spirv.stub import stub_of
 
@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
     path = Path(options.shader).with_suffix(".pyi") if options.out is None else Path(options.out)
     with OutputFile(path) as file:
         file.write_text(text)
-    tell(options, {"shader": options.shader, "stub": str(path)}, path)
+    tell(options, {"shader": options.shader, "stub": str(path)}, printable(path))
     return 0

@@ -12,7 +12,7 @@ import pytest
 from kernels import HEAD, glsl
 
 from vyre_driver import Driver, SpirvModule
-from vyre_driver.errors import LoopCut
+from vyre_driver.errors import InvalidModule, LoopCut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,6 +269,21 @@ def test_a_strict_call_finds_it_in_modules_with_debug_information(layered: Drive
 def test_modules_of_vulkans_memory_model_are_watched_too(layered: Driver) -> None:
     head = "#extension GL_KHR_memory_scope_semantics : require\n#pragma use_vulkan_memory_model\n"
     check(layered.compile(glsl(HEAD.replace("layout", head + "layout") + COUNTED)))
+
+
+def test_a_strict_driver_refuses_an_invalid_module_in_the_words_of_another(
+    layered: Driver, strict_driver: Driver, tmp_path: Path
+) -> None:
+    text, module = tmp_path / "loop.spvasm", tmp_path / "loop.spv"
+    nowhere = ASSEMBLED["a test in the header"].replace("%goes_on %body %end", "%goes_on %body %nowhere")
+    text.write_text(ASSEMBLY.replace("INTERFACE", "").replace("BODY", nowhere))
+    run_tool("spirv-as", "--target-env", "spv1.3", "-o", str(module), str(text))
+    found = []
+    for opened in (layered, strict_driver):
+        with pytest.raises(InvalidModule) as raised:
+            opened.compile(SpirvModule.from_file(module))
+        found.append(str(raised.value))
+    assert found[0] == found[1]
 
 
 def test_a_strict_call_with_buffers_finds_it(driver: Driver) -> None:

@@ -6,6 +6,7 @@ import array
 
 import pytest
 
+from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.loop_balance import has_loops, with_balance
 from vyre_driver.spirv.module import SpirvModule
@@ -28,11 +29,23 @@ def opcodes(code: bytes) -> list[int]:
 @pytest.mark.parametrize("name", LOOPED)
 def test_included_shaders_with_loops_are_valid_with_the_additions(name: str) -> None:
     module = shipped_module(name)
-    watched = with_balance(module.code, len(module.interface.resources))
+    watched = with_balance(module.code, len(module.interface.resources), name)
     check_valid(watched, module.reflection.capabilities, API_1_2, name)
     again = SpirvModule.from_bytes(watched)
     assert len(again.interface.resources) == len(module.interface.resources) + 1
     assert again.interface.entry_points == module.interface.entry_points
+
+
+def test_a_branch_to_a_block_that_is_not_there_is_refused() -> None:
+    words = array.array("I", SpirvModule.from_glsl(HEAD + "void main() { while (made[0] > 1) made[0] /= 2; }").code)
+    places = [at for at, word in enumerate(words) if word == 2 << 16 | Ins.Branch]
+    words[places[-1] + 1] = words[3]
+    with pytest.raises(InvalidModule) as raised:
+        with_balance(words.tobytes(), 1, "it.spv")
+    assert str(raised.value) == (
+        "it.spv has a loop in a function that does not consist of blocks, and cannot be watched for loops that the driver "
+        "ends. Fix: see what spirv-val says of it, or leave strict out."
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,4 +71,4 @@ def test_shaders_with_and_without_loops_are_told_apart(text: str, has: bool) -> 
 )
 def test_each_way_into_a_loop_and_out_of_it_has_an_addition_and_no_turn_has(body: str, additions: int) -> None:
     code = SpirvModule.from_glsl(f"{HEAD}void main() {{ {body} }}").code
-    assert opcodes(with_balance(code, 1)).count(Ins.AtomicIAdd) == additions
+    assert opcodes(with_balance(code, 1, "it")).count(Ins.AtomicIAdd) == additions

@@ -19,6 +19,7 @@ from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.loop_balance import has_loops, with_balance
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
+from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.config import DispatchConfig
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def module_source(  # noqa: PLR0913 -- a module, what is asked of it, and a devi
 def watched_source(source: KernelSource, device: KomputeDevice) -> KernelSource:
     """Return the source with code that says whether the device's driver has cut one of its loops; itself where none may be cut.
 
-    That takes a buffer: a module that has all that the device can bind is not watched, which a RuntimeWarning says.
+    That takes a buffer: a module that has all that the device can bind is not watched, which a RuntimeWarning says. Raises
+    InvalidModule if it has loops, and spirv-val refuses it, or it cannot be taken apart.
     """
     if source.target is not None or source.loop_limit:
         return source
@@ -125,5 +127,6 @@ def watched_source(source: KernelSource, device: KomputeDevice) -> KernelSource:
             stacklevel=2,
         )
         return source
-    watched = with_balance(code, buffers)
+    check_valid(code, source.capabilities, device.api_version, source.name)
+    watched = with_balance(code, buffers, source.name)
     return replace(source, digest=shader_digest(watched), lower=lambda: watched, loop_limit=limit)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
+from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv.builder import instruction
 from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
 from vyre_driver.spirv.instructions import SELECTION_CONTROL_NONE, Ins, Scope, Semantics
@@ -40,20 +41,29 @@ def has_loops(code: bytes) -> bool:
     return any(words[at] & 0xFFFF == Ins.LoopMerge for at in _places(words, HEADER_WORDS))
 
 
-def with_balance(code: bytes, binding: int) -> bytes:
+def with_balance(code: bytes, binding: int, source: str) -> bytes:
     """Return the module with a buffer of one word at this binding of set 0, which is not 0 after a run that was cut.
 
-    ``code`` is a valid module in host byte order with structured control flow, and nothing at that binding.
+    ``code`` is a module in host byte order with structured control flow and nothing at that binding. Raises InvalidModule if
+    its functions do not consist of blocks; ``source`` names it.
     """
     words = array.array("I", code)
     first = next(at for at in _places(words, HEADER_WORDS) if words[at] & 0xFFFF == Op.Function)
     added = _Declarations(words, first, binding)
     functions: list[int] = []
     weight = 1
-    for function in _functions(words, first):
-        loops = _loops(function, weight)
-        weight = weight * pow(_GOLDEN, len(loops), 1 << 32) & U32_MAX
-        functions += _Balanced(function, loops, added).words()
+    try:
+        for function in _functions(words, first):
+            loops = _loops(function, weight)
+            weight = weight * pow(_GOLDEN, len(loops), 1 << 32) & U32_MAX
+            functions += _Balanced(function, loops, added).words()
+    except LookupError as error:
+        raise InvalidModule(
+            f"{source} has a loop in a function that does not consist of blocks, and cannot be watched for loops that the "
+            "driver ends",
+            fix="see what spirv-val says of it, or leave strict out",
+            source=source,
+        ) from error
     return added.module(words, first, functions)
 
 

@@ -47,8 +47,8 @@ void bound_kernels_run_until_the_device_is_lost_or_closed(bool is_lost) {
   while (vyre_finish(a.face, &part.fence, 1000000) == VK_TIMEOUT) continue;
   uint64_t before = mock_submissions(a.device);
   memset(from.bytes, 0x3C, 9);
-  CHECK(vyre_taken_init(&shared.taken[0], a.face, &shared.use, part.commands));
-  CHECK(vyre_taken_init(&shared.taken[1], a.face, &shared.use, NULL));
+  CHECK(vyre_taken_init(&shared.taken[0], a.face, &shared.use, part.commands, NULL));
+  CHECK(vyre_taken_init(&shared.taken[1], a.face, &shared.use, NULL, NULL));
   for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, call_until_refused, &shared) == 0);
   while (atomic_load(&shared.calls) < rounds) sched_yield();
   if (is_lost) mock_lose(a.device);

@@ -40,7 +40,7 @@ static void take(stage *s, kernel *k) {
   submit_part(&s->a, &k->part, &region, 1);
   while (vyre_finish(s->a.face, &k->part.fence, 1000000) == VK_TIMEOUT) continue;
   atomic_fetch_add(&s->submissions, 1);
-  CHECK(vyre_taken_init(&k->taken, s->a.face, &s->use, k->part.commands));
+  CHECK(vyre_taken_init(&k->taken, s->a.face, &s->use, k->part.commands, NULL));
 }
 
 static void drop(stage *s, kernel *k) {

@@ -185,8 +185,6 @@ def kind_name(value: Value) -> str:
             return f"the type {scalar}"
         case Host(thing) if thing is ...:
             return "an ellipsis"
-        case Host(ScalarType() as thing):
-            return f"the type {thing}"
         case Host(thing):
             called = repr(thing) if isinstance(thing, (str, bytes)) else getattr(thing, "__name__", None)
             return f"{type(thing).__name__} {called}" if called else with_article(type(thing).__name__)

@@ -32,7 +32,7 @@ _ENDS = (
     frozenset({Ins.Branch, Ins.BranchConditional, Ins.Switch, Ins.Kill, Ins.Unreachable, Ins.TerminateInvocation}) | _RETURNS
 )
 _MERGES = frozenset({Ins.LoopMerge, Ins.SelectionMerge})
-_REUSED = frozenset({Op.TypeBool, Op.TypeInt, Op.TypePointer})
+_REUSED = frozenset({Op.TypeInt, Op.TypePointer})
 
 
 def has_loops(code: bytes) -> bool:
@@ -195,7 +195,7 @@ class _Declarations:
                 memory = operands[1]
         has_class = words[1] >= _VERSION_1_3 or STORAGE_CLASS_EXTENSION in extensions
         storage = StorageClass.STORAGE_BUFFER if has_class else StorageClass.UNIFORM
-        self.u32, self.bool = self._type(Op.TypeInt, 32, 0), self._type(Op.TypeBool)
+        self.u32 = self._type(Op.TypeInt, 32, 0)
         self._scope = self.constant(Scope.QUEUE_FAMILY if memory == _VULKAN_MEMORY else Scope.DEVICE)
         self._pointer = self._type(Op.TypePointer, storage, self.u32)
         run, struct = self._type(Op.TypeRuntimeArray, self.u32), self.new_id()
@@ -311,11 +311,10 @@ class _Balanced:
     def _branched(self, block: _Block, yes: int, no: int) -> list[int]:
         """Add in a branch of its own before the block's, which moves to a new block.
 
-        The compiler is not to see that both have one condition: it would unroll no loop whose way out has an addition, which
-        the driver then counts. So that of the first differs, as far as the compiler can know.
+        An addition on the loop's way out itself would keep the compiler from unrolling the loop, and the driver would count it.
         """
         added = self._added
-        length, never, condition, adding, after = (added.new_id() for _ in range(5))
+        adding, after = added.new_id(), added.new_id()
         begin, merge, end = [], block.merge, []
         if block.is_header:
             test = added.new_id()
@@ -331,11 +330,8 @@ class _Balanced:
         ways = (adding, after) if yes else (after, adding)
         return [
             *begin,
-            *instruction(Ins.ArrayLength, added.u32, length, added.buffer, 0),
-            *instruction(Ins.IEqual, added.bool, never, length, added.constant(0)),
-            *instruction(Ins.LogicalNotEqual, added.bool, condition, block.end[1], never),
             *instruction(Ins.SelectionMerge, after, SELECTION_CONTROL_NONE),
-            *instruction(Ins.BranchConditional, condition, *ways),
+            *instruction(Ins.BranchConditional, block.end[1], *ways),
             *instruction(Ins.Label, adding),
             *self._adding(yes or no),
             *instruction(Ins.Branch, after),

@@ -292,7 +292,7 @@ def clients(redis_server: RedisServer) -> set[str]:
 def test_the_connection_is_given_back_when_it_is_idle(
     redis_server: RedisServer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "IDLE_S", 0.05)
+    monkeypatch.setattr(worker, "IDLE_S", 0.5)  # long enough to be seen
     one = worker_of(redis_server.url, root)
     before = clients(redis_server)
     assert ask(one, NAME).values == [None]

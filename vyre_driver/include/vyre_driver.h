@@ -165,7 +165,7 @@ typedef enum vyre_bound_status {
     VYRE_BOUND_SUCCESS = 0,      /* done; of a submission: handed over */
     VYRE_BOUND_RUNNING = 1,      /* an earlier submission has not ended, or another thread is in a call of this handle */
     VYRE_BOUND_TIMED_OUT = 2,    /* it did not end in time, and goes on */
-    VYRE_BOUND_FAILED = -1,      /* the device takes no work, such as for want of memory */
+    VYRE_BOUND_FAILED = -1,      /* the device takes no work, or its driver ended a loop early */
     VYRE_BOUND_DEVICE_LOST = -2, /* it stays lost */
     VYRE_BOUND_CLOSED = -3,      /* the driver is closed; all work ended before */
     VYRE_BOUND_FORKED = -4       /* this process was forked from the one that took the handle */

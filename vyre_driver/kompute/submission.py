@@ -247,7 +247,7 @@ class Submission(_layer.Runs):
         return all(not work.is_pending or self._note_cut(work.wait(0)) == VK_SUCCESS for work in self._works)
 
     def _note_cut(self, result: int) -> int:
-        """Return the VkResult of a wait, success where a loop was cut: who asks for this generation is told."""
+        """Return the VkResult of a wait; where a loop was cut, remember the generation for its error, and return success."""
         if result != LOOP_CUT:
             return result
         self._cut = [*self._cut[1 - _MOST_CUT :], self._generation]

@@ -1,4 +1,4 @@
-"""Work that goes on after all that held it was freed: let go of when it has ended, and waited for at exit."""
+"""Work that runs on after its objects were freed: its memory is freed when it has ended, and the exit waits for it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def check_as_tuple(t: Translation, value: object, method: str, what: str, node: 
 def constructor_of(t: Translation, kind: Any, node: ast.AST) -> Constructor:  # noqa: ANN401 -- a class
     """Return what a call of a class runs, if that gives the fields what it is given, and does nothing else.
 
-    Python runs what the class, its bases and its metaclass define, whatever the decorator of dataclasses was told. So the
+    Python runs what the class, its bases and its metaclass define, whatever the arguments of ``dataclass`` say. So the
     method is compared with the one that Python generates for such fields.
 
     Raises

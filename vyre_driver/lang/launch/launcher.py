@@ -259,7 +259,7 @@ class Launcher:
     def compiled(self, driver: Driver, translated: TranslatedKernel) -> CompiledKernel:
         """Return a program compiled for a driver; raises as ``Driver.compile``.
 
-        The least recently used of more than ``MAX_PROGRAMS`` is let go of with its launches, and so with its pipelines and
+        Of more than ``MAX_PROGRAMS`` the least recently used is dropped with its launches, and so with its pipelines and
         buffers; one that is bound, or under way, lives as long as who holds it.
         """
         with self.definition.programs.lock:

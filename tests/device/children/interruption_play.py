@@ -15,6 +15,7 @@ from interruption_scenes import SCENES
 from interruption_world import Stage, World, device_left, process_left
 
 HANGS_AFTER_S = 60
+RECORDED_WITHIN_S = 900  # a scene; some are traced at each bytecode
 
 
 class Point(Protocol):
@@ -130,8 +131,10 @@ class Harness(NamedTuple):
         """Return what is found in the act of each scene when it is played as usual."""
         found: list[Any] = []
         for scene in self.scenes:
+            faulthandler.dump_traceback_later(RECORDED_WITHIN_S, exit=True)
             usual_of(world, scene)
             play(world, scene, lambda stage, scene=scene: found.extend(self.record(scene, stage.act)))
+        faulthandler.cancel_dump_traceback_later()
         return found
 
     def main(self, what: str) -> None:

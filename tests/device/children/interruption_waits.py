@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 from interruption_world import PUSH, TWICE, Stage, World, X, check
 
-from vyre_driver.kompute import submission
+from vyre_driver.kompute import recording
 from vyre_driver.kompute.results import VK_TIMEOUT
 from vyre_driver.runtime import futures as futures_module
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LONGEST_PAUSE_NS = 1_000_000
+SERVED_WITHIN_S = 30.0
 
 
 class Held:
@@ -45,6 +46,9 @@ class Held:
         self._held_by = self._gate.closed_by
         return self._work.submit()
 
+    def take_cut(self) -> bool:
+        return bool(self._work.take_cut())
+
     def wait(self, timeout_ns: int | None = None) -> int:
         if not (self._held_by and self._held_by == self._gate.closed_by and self.is_pending):
             return int(self._work.wait(timeout_ns))
@@ -62,9 +66,9 @@ class Gate:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        made, gate = submission.Submission, self
+        made, gate = recording.Submission, self
 
-        def held(device: Any, works: Any, *rest: Any, **more: Any) -> submission.Submission:  # noqa: ANN401 -- as Submission
+        def held(device: Any, works: Any, *rest: Any, **more: Any) -> recording.Submission:  # noqa: ANN401 -- as Submission
             return made(device, [Held(work, gate) for work in works], *rest, **more)
 
         class Opening(futures_module._Event):  # noqa: SLF001 -- what concurrent.futures waits on
@@ -76,7 +80,7 @@ class Gate:
         # A clock of its own: an await takes one turn of the event loop, and then it is followed.
         clock = SimpleNamespace(monotonic_ns=itertools.count(0, futures_module._TURNS_NS * 2 // 3).__next__)  # noqa: SLF001
         with (
-            mock.patch.object(submission, "Submission", held),
+            mock.patch.object(recording, "Submission", held),
             mock.patch.object(futures_module, "_Event", Opening),
             mock.patch.object(futures_module, "time", clock),
         ):
@@ -113,7 +117,9 @@ class Behind:
 
     def is_served(self) -> None:
         """Return when the poller's thread, which was started, serves: until then another one may be."""
+        until = time.monotonic() + SERVED_WITHIN_S
         while not self._poller._serving.locked():  # noqa: SLF001 -- nobody else can tell
+            check(time.monotonic() < until, f"no thread follows the work within {SERVED_WITHIN_S:g} s")
             time.sleep(0.0005)
 
     def end(self) -> None:

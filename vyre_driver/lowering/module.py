@@ -17,7 +17,6 @@ from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.identity.keys import shader_digest
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import specialize
-from vyre_driver.spirv.loop_balance import has_loops, with_balance
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.config import DispatchConfig
@@ -113,6 +112,8 @@ def watched_source(source: KernelSource, device: KomputeDevice) -> KernelSource:
     """
     if source.target is not None or source.loop_limit:
         return source
+    from vyre_driver.spirv.loop_balance import has_loops, with_balance  # late: for strict calls alone
+
     code = source.lower()
     limit = device.loop_limit(device) if has_loops(code) else 0
     if not limit:

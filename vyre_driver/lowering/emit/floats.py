@@ -82,9 +82,24 @@ def unfoldable(code: Code, operand: int) -> int:
     return operand if isinstance(known, int) and known & MAGNITUDE >= least else hidden_float(code, operand)
 
 
+def constant(code: Code, bits: int) -> int:
+    """Return an f32 constant by its bits.
+
+    With exact floats no compiler knows that -0.0 is one: NVIDIA's (580.159.04 on an H200) makes a number of the condition of
+    ``1.0 if c else -0.0``, also where a branch or the bits decide, and the zero loses its sign.
+    """
+    made = code.const_f32(bits)
+    return _hidden_float(code, made) if bits == SIGN and code.target.strict else made
+
+
 def hidden_float(code: Code, operand: int) -> int:
     """Return a float that llvmpipe's compiler cannot take for any constant, the float itself on other drivers."""
-    if not (code.target.hides and code.measured) or operand in code.unfoldable:
+    return _hidden_float(code, operand) if code.target.hides else operand
+
+
+def _hidden_float(code: Code, operand: int) -> int:
+    """Return a float that no compiler can take for a constant; the float itself where the program has no buffer."""
+    if not code.measured or operand in code.unfoldable:
         return operand
     known = code.floats.get(operand)
     # Not by the zero that words are hidden by: the two may meet, and the same twice would cancel.

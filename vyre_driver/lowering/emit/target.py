@@ -17,6 +17,9 @@ EMITTER_VERSION = 20
 HIDING_VERSION = 2
 """In the keys of targets that hide, and raised in place of the emitter's version by what changes the bytes for these alone."""
 
+STRICT_VERSION = 2
+"""In the keys of targets with exact floats, as ``HIDING_VERSION`` is in those of targets that hide."""
+
 FLUSH = float_control(Capability.DenormFlushToZero, 32)
 PRESERVE = float_control(Capability.SignedZeroInfNanPreserve, 32)
 ROUND_TO_EVEN = float_control(Capability.RoundingModeRTE, 32)
@@ -58,8 +61,9 @@ class LoweringTarget(NamedTuple):
 
     def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
-        names = ("strict", "fuses", "divides", "fences", "contracts", "checks")
-        found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
+        names = ("fuses", "divides", "fences", "contracts", "checks")
+        found: dict[str, int | bytes] = {"strict": STRICT_VERSION if self.strict else 0}
+        found |= {name: int(getattr(self, name)) for name in names}
         if self.loop_limit:
             found["loop_limit"] = self.loop_limit
         found["hides"] = HIDING_VERSION if self.hides else 0

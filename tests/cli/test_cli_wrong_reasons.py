@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from vyre_driver.cli import main
@@ -36,7 +37,11 @@ def test_an_isolated_driver_needs_no_temporary_directory(run_python: RunChild) -
 def test_the_doctor_and_the_demo_need_no_temporary_directory(run_python: RunChild, tmp_path: Path) -> None:
     checked = run_python("-c", RUNS_A_VERB, "doctor", env={"VYRE_ALLOW_SOFTWARE": "1"})
     assert ("verdict: " in checked.stdout, "error 2202" in checked.stderr) == (True, False)
-    shown = run_python("-c", RUNS_A_VERB, "demo", "--out-dir", str(tmp_path))
+    text, numbers = tmp_path / "text", tmp_path / "numbers.npy"
+    text.write_bytes(b"aaabbc")
+    np.save(numbers, np.arange(1000, dtype=np.float32))
+    small = ("--files", str(text), "--npy", str(numbers))
+    shown = run_python("-c", RUNS_A_VERB, "demo", *small, "--out-dir", str(tmp_path))
     assert (shown.status, shown.stdout.count("WRONG")) == (0, 0), shown.stderr
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from vyre_driver.cache import Verdict
 from vyre_driver.lang import Const, In, Index, Out, elementwise, f32, kernel, reduction, scan
-from vyre_driver.lang.launch.specializations import MAX_PROGRAMS
+from vyre_driver.lang.launch import launcher, specializations
 from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ pytestmark = pytest.mark.device
 RATE = 1.0
 X = np.arange(100_000, dtype=np.float32)
 MOST_BYTES_OF_AN_ARRAY = 1 << 20  # an H200 takes 800 KiB for one
+MAX_PROGRAMS = 4
+
+
+@pytest.fixture(autouse=True)
+def _few_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the limit, so that a few programs exceed it many times: each takes a compilation."""
+    monkeypatch.setattr(specializations, "MAX_PROGRAMS", MAX_PROGRAMS)
+    monkeypatch.setattr(launcher, "MAX_PROGRAMS", MAX_PROGRAMS)
 
 
 @kernel
@@ -56,12 +64,11 @@ def test_a_kernel_keeps_a_bounded_number_of_programs(layered: Driver, monkeypatc
         "a constant of the kernel": lambda value: scaled_by_constant.on(layered).with_(C=value)(X),
         "an elementwise function": lambda _: scaled.on(layered)(X),
     }
-    count = 1000 if how in {"a global", "a constant of the call"} else 100
     gc.collect()
     kernels, memory = live_kernels(), live_bytes(layered)
     gc.disable()  # what is let go of goes at once, not with the next collection
     try:
-        for number in range(count):
+        for number in range(10 * MAX_PROGRAMS):
             monkeypatch.setitem(globals(), "RATE", float(number))
             assert calls[how](float(number))[3] == 3.0 * number
     finally:
@@ -75,7 +82,7 @@ def test_reductions_and_scans_keep_a_bounded_number_of_programs(layered: Driver,
     running = scan(lambda a, b: a + b * RATE).on(layered)
     x = np.ones(600, np.float32)
     kernels = live_kernels()
-    for number in range(2 * MAX_PROGRAMS):
+    for number in range(4 * MAX_PROGRAMS):
         monkeypatch.setitem(globals(), "RATE", float(number % 2 + 1) if number < MAX_PROGRAMS else 1.0 + number)
         total(x)
         running(x)

@@ -208,15 +208,14 @@ def test_what_runs_keeps_what_it_needs_when_its_stream_is_dropped(
     layer: Any = driver.context.device.layer
     assert seen(driver.stream(step, chunks_of(9), **STEPS)) == expected(9)  # compiles, which takes as long as the spin
     before = layer.counters()["memory_live_bytes"]
-    for _ in range(3):
-        chunks = [driver.pinned(100_000, "u4") if is_pinned else np.zeros(100_000, np.uint32) for _ in range(9)]
-        stream = driver.stream(step, chunks, out=chunks, timeout=0.0, **STEPS)
-        running = [spin.bound.submit() for _ in range(2)]
-        with pytest.raises(DispatchTimeout):
-            next(stream)
-        chunks.clear()
-        del stream
-        running[1].result()
+    chunks = [driver.pinned(100_000, "u4") if is_pinned else np.zeros(100_000, np.uint32) for _ in range(9)]
+    stream = driver.stream(step, chunks, out=chunks, timeout=0.0, **STEPS)
+    running = [spin.bound.submit() for _ in range(2)]
+    with pytest.raises(DispatchTimeout):
+        next(stream)
+    chunks.clear()
+    del stream
+    running[1].result()
     gc.collect()
     for mover in tuple(driver.context.device.movers._abandoned):  # noqa: SLF001 -- nothing else says when its thread has seen the end
         mover.settle()

@@ -10,6 +10,7 @@ import pickle
 
 import numpy as np
 import pytest
+from loop_limits import LIMIT, skip_unless_limited
 
 from vyre_driver import Driver
 from vyre_driver.errors import LoopCut
@@ -46,9 +47,7 @@ counted = elementwise(turns_of)
 
 @pytest.fixture(autouse=True)
 def _is_limited(layered) -> None:
-    opened = layered.context.device
-    if opened.loop_limit(opened) != 65_535:
-        pytest.skip("the driver of this device does not end loops after 65,535 turns")
+    skip_unless_limited(layered)
 
 
 def bound_to(driver, turns):
@@ -157,7 +156,7 @@ def test_an_isolated_driver_raises_it() -> None:
         call = counts.on(driver)
         with pytest.raises(LoopCut) as caught:
             call(np.array([CUT], np.int32), np.zeros(1, np.int32))
-        assert caught.value.context == {"limit": 65_535}
+        assert caught.value.context == {"limit": LIMIT}
         assert call(np.array([GOOD], np.int32), np.zeros(1, np.int32)).tolist() == [GOOD]
         n, out = driver.buffer(np.array([CUT], np.int32)), driver.zeros(1, np.int32)
         bound = driver.compile(counts).bind(n, out)
@@ -169,4 +168,4 @@ def test_it_is_pickled_whole(driver) -> None:
     with pytest.raises(LoopCut) as caught:
         counts.on(driver)(np.array([CUT], np.int32), np.zeros(1, np.int32))
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own
-    assert (str(again), again.context, again.code) == (str(caught.value), {"limit": 65_535}, 2019)
+    assert (str(again), again.context, again.code) == (str(caught.value), {"limit": LIMIT}, 2019)

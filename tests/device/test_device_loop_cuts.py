@@ -10,13 +10,12 @@ import re
 
 import numpy as np
 import pytest
+from loop_limits import LIMIT, skip_unless_limited
 
 from vyre_driver.errors import LoopCut
 from vyre_driver.lang import Group, In, Index, InOut, Out, atomic_add, f32, i32, i64, kernel
 
 pytestmark = pytest.mark.device
-
-LIMIT = 65_535
 
 
 @kernel(over="out")
@@ -126,9 +125,7 @@ KERNELS = [
 
 @pytest.fixture(autouse=True)
 def _is_limited(driver) -> None:
-    opened = driver.context.device
-    if opened.loop_limit(opened) != LIMIT:
-        pytest.skip("the driver of this device does not end loops after 65,535 turns")
+    skip_unless_limited(driver)
 
 
 @pytest.fixture(params=KERNELS, ids=lambda one: one.__name__)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from kernels import HEAD, glsl
+from loop_limits import LIMIT, skip_unless_limited
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InvalidModule, LoopCut
@@ -167,9 +168,7 @@ def run_tool(tool: str, *arguments: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _is_limited(layered: Driver) -> None:
-    opened = layered.context.device
-    if opened.loop_limit(opened) != 65_535:
-        pytest.skip("the driver of this device does not end loops after 65,535 turns")
+    skip_unless_limited(layered)
 
 
 @pytest.fixture
@@ -194,7 +193,7 @@ def check(kernel: Kernel) -> None:
         assert kernel(turns(most), made).tolist() != turns(most).tolist()
         with pytest.raises(LoopCut, match=r"^the driver of '.*' has ended a loop of kernel .* 65,535 turns together") as raised:
             kernel(turns(most), made, strict=True)
-        assert raised.value.context == {"limit": 65_535}
+        assert raised.value.context == {"limit": LIMIT}
     assert kernel(turns(3), made, strict=True).tolist() == turns(3).tolist()
 
 
@@ -317,7 +316,7 @@ def test_a_module_is_watched_under_a_key_of_its_own_and_one_without_loops_is_not
 ) -> None:
     straight, looped = glsl(BUFFERS + MAIN.replace("BODY", "t = n[i];")), glsl(COUNTED)
     found = [[opened.compile(module).source for opened in (layered, strict_driver)] for module in (straight, looped)]
-    assert [[one.loop_limit for one in both] for both in found] == [[0, 0], [0, 65_535]]
+    assert [[one.loop_limit for one in both] for both in found] == [[0, 0], [0, LIMIT]]
     assert [both[0].digest == both[1].digest for both in found] == [True, False]
     kernel = layered.compile(looped)
     key = kernel.trace.key

@@ -1,19 +1,19 @@
 """Annotations of functions that kernels call: numbers are converted as by a store, or refused; others say nothing."""
 
-# ruff: noqa: ANN001, ANN201, ANN202 -- what is not annotated is what is asked
+# ruff: noqa: ANN001, ANN201, ANN202, UP006, UP035, UP037, UP045 -- what is not annotated is what is asked
 # mypy: disable-error-code="no-untyped-def, type-arg"
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Optional, Tuple, TypeVar
 
 import numpy as np
 import pytest
 
 import vyre_driver.lang as language  # noqa: TC001 -- annotations are looked up in it
 from vyre_driver.errors import KernelTypeError
-from vyre_driver.lang import Kernel, bool_, f32, f64, i32, i64, kernel, types, u32
+from vyre_driver.lang import Kernel, bool_, f16, f32, f64, i32, i64, kernel, types, u8, u32
 
 if TYPE_CHECKING:
     from somewhere import Missing
@@ -75,6 +75,22 @@ def of_module(v: language.f32) -> language.f32:
     return v
 
 
+def maybe(v: f32 | None = None, n: Optional[i32] = None) -> Optional[f32]:
+    return v / 4 if n is None else v / n
+
+
+def noted(v: Annotated[f32, "metres"]) -> Final[f32]:
+    return v / 4
+
+
+def items(*values: i32) -> tuple[f32, ...]:
+    return values
+
+
+def pair_of_typing(a: Tuple["f32", f16], b: u8) -> "Tuple[f32, Optional['i32']]":
+    return a[0] / b, b
+
+
 def plain(a: int, b: float, c: T, *args: Missing) -> str:
     return a + b + c + args[0]
 
@@ -134,6 +150,11 @@ def _kernel(expression: str, of: str = "f32", to: str = "f32") -> Kernel:
         ("wide(v)", "i32", "i64", [-21_000_000_000, 6_000_000_000, 120_000_000_000]),
         ("double(v)", "i32", "f64", [-7 * 0.1, 2 * 0.1, 40 * 0.1]),
         ("pair(v, i)[0] / 4 + pair(v, i)[1]", "i32", "f32", [-1.75, 1.5, 12.0]),
+        ("maybe(v)", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("maybe(v, 8)", "i32", "f32", [-0.875, 0.25, 5.0]),
+        ("noted(v)", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("items(i, v)[1] / 4", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("pair_of_typing((v, v), 4)[0]", "i32", "f32", [-1.75, 0.5, 10.0]),
         ("plain(v, 1, 2, 3)", "f32", "f32", [-1.0, 8.5, 46.0]),
         ("raised(v, 2)", "f32", "f32", [49.0, 6.25, 1600.0]),
         ("i32(shifted(i, 2))", "f32", "i32", [0, 4, 8]),
@@ -169,6 +190,18 @@ def test_numbers_are_what_annotations_say_where_that_holds_them(
             "convert: i32(...), or leave the annotation out",
         ),
         ("parts(v)[0]", "f32", "'parts' is annotated to return tuple[i32, f32], and returns f32", "convert: i32(...)"),
+        ("maybe(1.0, v)", "f32", "'maybe' takes n: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
+        ("items(v)[0]", "f32", "'items' takes values: i32, and is given f32", "convert: i32(...), or leave the annotation out"),
+        ("pair_of_typing((v, v), v)[0]", "f32", "'pair_of_typing' takes b: u8, and is given f32", "convert: u8(...)"),
+        (
+            *("pair_of_typing(v, 1)[0]", "f32", "'pair_of_typing' takes a: tuple[f32, f16], and is given f32"),
+            "change the annotation, or leave it out",
+        ),
+        (
+            *("three(v)[2]", "f32", "'three' is annotated to return tuple[f32, f32], and returns a tuple of 3"),
+            "change the annotation, or leave it out",
+        ),
+        ("noted((v, v))", "f32", "'noted' takes v: f32, and is given a tuple of 2", "change the annotation, or leave it out"),
         ("word(-1)", "f32", "-1 does not fit u32, which goes from 0 to 4294967295", "use a number in that range"),
     ],
 )
@@ -179,9 +212,12 @@ def test_what_an_annotation_does_not_hold_is_refused(expression: str, of: str, p
     def parts(v: f32) -> tuple[i32, f32]:
         return v, v
 
+    def three(v: f32) -> tuple[f32, f32]:
+        return v, v, v
+
     text = f"def k(i: Index, x: In[{of}], o: Out[f32]):\n    v = x[i]\n    o[i] = f32({expression})\n"
     with pytest.raises(KernelTypeError) as refused:
-        kernel.from_source(text, {**NAMES, "cut": cut, "parts": parts}, "k").program()
+        kernel.from_source(text, {**NAMES, "cut": cut, "parts": parts, "three": three}, "k").program()
     assert (refused.value.problem, refused.value.fix[: len(fix)]) == (problem, fix)
 
 

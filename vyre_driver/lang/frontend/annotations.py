@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.lang.frontend.conversions import cast, constant_as, keeps
-from vyre_driver.lang.frontend.values import Constant, Number, Tuple
+from vyre_driver.lang.frontend.values import Constant, Number, Tuple, kind_name
 from vyre_driver.lang.source.called import variadic_names
-from vyre_driver.lang.types import COMPUTED, WORDS, ScalarType, bool_
+from vyre_driver.lang.types import COMPUTED, WORDS, ScalarType, bool_, f32, i32
 
 if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translation import Translation
@@ -31,29 +32,62 @@ def own_annotations(t: Translation, function: types.FunctionType) -> dict[str, A
     wrapped = vars(function).get("__wrapped__")
     if not found or found == getattr(wrapped, "__annotations__", None):
         return {}
-    known = {name: _looked_up(t, function, one) if isinstance(one, str) else one for name, one in found.items()}
-    return {name: one for name, one in known.items() if _is_said(one)}
+    stated = {name: _stated(t, function, one) for name, one in found.items()}
+    return {name: one for name, one in stated.items() if one is not None}
 
 
-def _is_said(annotation: object) -> bool:
-    if isinstance(annotation, types.GenericAlias):
-        return annotation.__origin__ is tuple
-    return isinstance(annotation, ScalarType) and annotation in COMPUTED
+def _stated(t: Translation, function: types.FunctionType, annotation: object) -> ScalarType | types.GenericAlias | None:
+    """Return the type of the language that an annotation states, or a tuple with such types; None if it states neither.
+
+    Types of memory, as u8 and f16, stand for what variables hold of them. ``Optional`` and ``T | None`` state T of what is not
+    None, ``Annotated`` and ``Final`` what they begin with.
+    """
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        annotation = _looked_up(t, function, annotation)
+    if isinstance(annotation, ScalarType):
+        return annotation
+    kind, items = typing.get_origin(annotation), typing.get_args(annotation)
+    if kind in {typing.Annotated, typing.Final}:
+        return _stated(t, function, items[0])
+    if kind in {typing.Union, types.UnionType}:
+        stated = [_stated(t, function, one) for one in items if one is not type(None)]
+        return stated[0] if len(stated) == 1 else None
+    if kind is tuple:
+        parts = tuple(one if one is ... else _stated(t, function, one) for one in items)
+        return None if set(parts) <= {None, ...} else types.GenericAlias(tuple, parts)
+    return None
 
 
 def _looked_up(t: Translation, function: types.FunctionType, text: str) -> object:
-    """Return what an annotation that is text stands for, None if that is not one name, or none is known."""
+    """Return what an annotation that is text stands for, None if that is not known."""
     try:
-        node = ast.parse(text, mode="eval").body
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = t.captured.look_up(function, node.value.id)
-            return t.captured.attribute(vars(module), node.attr) if isinstance(module, types.ModuleType) else None
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "tuple" and isinstance(node.slice, ast.Tuple):
-            items = tuple(_looked_up(t, function, ast.unparse(one)) for one in node.slice.elts)
-            return types.GenericAlias(tuple, items)
-        return t.captured.look_up(function, node.id) if isinstance(node, ast.Name) else None
-    except (KeyError, SyntaxError, ValueError):
+        return _meant(t, function, ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
+
+
+def _meant(t: Translation, function: types.FunctionType, node: ast.expr) -> Any:  # noqa: ANN401 -- whatever names stand for
+    """Return what an expression of an annotation stands for, None of those that are not known."""
+    try:
+        match node:
+            case ast.Name(name):
+                return t.captured.look_up(function, name)
+            case ast.Constant(value):
+                return _looked_up(t, function, value) if isinstance(value, str) else value
+            case ast.Attribute(ast.Name(owner), name):
+                module = t.captured.look_up(function, owner)
+                return t.captured.attribute(vars(module), name) if isinstance(module, types.ModuleType) else None
+            case ast.Tuple(items):
+                return tuple(_meant(t, function, one) for one in items)
+            case ast.Subscript(owner, item):
+                return _meant(t, function, owner)[_meant(t, function, item)]
+            case ast.BinOp(left, ast.BitOr(), right):
+                return typing.Union[_meant(t, function, left), _meant(t, function, right)]  # noqa: UP007 -- made of values
+    except (KeyError, TypeError):
+        pass
+    return None
 
 
 def given_as(t: Translation, function: types.FunctionType, given: dict[str, Value], node: ast.expr) -> dict[str, Value]:
@@ -80,22 +114,35 @@ def returned_as(t: Translation, function: types.FunctionType, value: Value, node
 
 def _converted(t: Translation, value: Value, said: object, what: str, node: ast.AST) -> Value:
     """Return a value as the type that is said of it, if one is; ``what`` begins the sentence of a refusal."""
-    if isinstance(said, types.GenericAlias) and isinstance(value, Tuple) and len(value.items) == len(said.__args__):
-        items = zip(value.items, said.__args__, strict=True)
-        made = tuple(_converted(t, item, one if _is_said(one) else None, what, node) for item, one in items)
-        return (
-            value if all(a is b for a, b in zip(made, value.items, strict=True)) else Tuple(made, value.fields, value.made_by)
-        )
-    if not isinstance(said, ScalarType) or not isinstance(value, (Number, Constant)):
+    if isinstance(said, types.GenericAlias):
+        return _items_converted(t, value, said, what, node)
+    if not isinstance(said, ScalarType) or not isinstance(value, (Number, Constant, Tuple)):
         return value
+    held = said if said in COMPUTED else i32 if said.is_whole else f32
+    if isinstance(value, Tuple):
+        raise t.mistyped(node, f"{what} {kind_name(value)}", "change the annotation, or leave it out")
     if isinstance(value, Constant):
         if said.is_whole and isinstance(value.value, float):
             raise t.mistyped(node, f"{what} {value.value!r}", _FIX.format(said))
-        constant_as(t, value, said, node)  # which refuses what does not fit
+        constant_as(t, value, held, node)  # which refuses what does not fit
         return value  # and takes the type of what it stands beside, as everywhere
-    is_word = value.is_natural and said in WORDS and value.type in WORDS
-    if value.type is said:
+    is_word = value.is_natural and held in WORDS and value.type in WORDS
+    if value.type is held:
         return value
-    if value.type is bool_ or is_word or keeps(value, said):
-        return cast(t, value, said, node)
+    if value.type is bool_ or is_word or keeps(value, held):
+        return cast(t, value, held, node)
     raise t.mistyped(node, f"{what} {value.type}", _FIX.format(said))
+
+
+def _items_converted(t: Translation, value: Value, said: types.GenericAlias, what: str, node: ast.AST) -> Value:
+    """Return a tuple with items of the types that are said of them."""
+    if not isinstance(value, (Number, Constant, Tuple)):
+        return value
+    items, kinds = value.items if isinstance(value, Tuple) else (), said.__args__
+    if kinds[1:] == (...,) and isinstance(value, Tuple):
+        kinds = kinds[:1] * len(items)
+    if not isinstance(value, Tuple) or len(items) != len(kinds):
+        raise t.mistyped(node, f"{what} {kind_name(value)}", "change the annotation, or leave it out")
+    made = tuple(_converted(t, item, one, what, node) for item, one in zip(items, kinds, strict=True))
+    is_same = all(a is b for a, b in zip(made, items, strict=True))
+    return value if is_same else Tuple(made, value.fields, value.made_by)

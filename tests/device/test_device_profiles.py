@@ -371,8 +371,9 @@ def test_a_process_that_is_told_to_writes_its_trace_at_its_end(run_python: RunCh
     done = run_python("-c", code, env={"VYRE_TRACE": str(tmp_path / "trace-{pid}.json")})
     (written,) = tmp_path.glob("trace-*.json")
     assert (done.status, done.stderr, faults(read_document(written))) == (0, "", [])
-    refused = run_python("-c", code, env={"VYRE_TRACE": str(tmp_path / "none" / "trace.json")})
-    assert "InvalidSetting" in refused.stderr
+    for name in ("none/trace.json", ""):
+        refused = run_python("-c", code, env={"VYRE_TRACE": str(tmp_path / name)})
+        assert "InvalidSetting" in refused.stderr
 
 
 @pytest.mark.parametrize("limit", [1 << 20, 65_536])

@@ -26,6 +26,7 @@ from vyre_driver.target.config import DispatchConfig, ProgramConfig
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from conftest import RunChild
     from machines import Machines
 
 pytestmark = [pytest.mark.device, pytest.mark.cold_mesa]
@@ -183,3 +184,9 @@ def test_where_a_file_takes_no_more_compiling_goes_on_with_one_warning(
         for name in ("saxpy", "fill_words"):
             driver.compile(shipped_module(name))
     assert (caplog.messages, record.read_bytes()) == ([f"kernels are not written down in {record}: File too large"], b"")
+
+
+def test_a_device_without_end_is_not_read_and_compiling_goes_on(run_python: RunChild) -> None:
+    code = "from vyre_driver import Driver\nfrom vyre_driver.spirv.shipped import shipped_module\n"
+    done = run_python("-c", code + "Driver().compile(shipped_module('saxpy'))\n", env={"VYRE_CACHE_RECORD": "/dev/full"})
+    assert (done.status, done.stderr) == (0, "kernels are not written down in /dev/full: No space left on device\n")

@@ -66,9 +66,10 @@ def trace_until_exit() -> None:
     path = settings.absolute_path(settings.TRACE)
     assert path is not None  # noqa: S101 -- the caller has looked
     named = Path(str(path).replace("{pid}", str(os.getpid())))
-    if not os.access(named.parent, os.W_OK):
+    if named.is_dir() or not os.access(named.parent, os.W_OK):
+        where = "which is a folder" if named.is_dir() else "in a folder that is not there or cannot be written"
         raise InvalidSetting(
-            f"{settings.TRACE.variable} is {str(path)!r}, in a folder that is not there or cannot be written",
+            f"{settings.TRACE.variable} is {str(path)!r}, {where}",
             fix=f"set {settings.TRACE.variable} to a file in a folder that is there and may be written to, or unset it",
             variable=settings.TRACE.variable,
             value=str(path),

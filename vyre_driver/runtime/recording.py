@@ -107,9 +107,13 @@ class RecordingFile:
         self._known.add(digest)
 
     def _read_more(self, descriptor: int) -> bool:
-        """Learn the whole lines that were added since the last look; returns whether the file ends with one."""
+        """Learn the whole lines that were added since the last look; returns whether the file ends with one.
+
+        A device, which may be read without end, has a size of 0: nothing is learned from it.
+        """
         at, rest = self._read_to, b""
-        while part := os.pread(descriptor, _PART, at + len(rest)):
+        size = os.fstat(descriptor).st_size
+        while part := os.pread(descriptor, min(_PART, max(size - at - len(rest), 0)), at + len(rest)):
             *lines, last = (rest + part).split(b"\n")
             self._known.update(blake3(line).digest() for line in lines)
             at += len(rest) + len(part) - len(last)

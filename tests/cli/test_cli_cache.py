@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -179,6 +181,20 @@ def test_only_the_named_entries_are_exported_and_nothing_is_left_of_a_failure(
     (tmp_path / "directory").mkdir()
     assert run(capsys, "export", str(tmp_path / "directory"))[0] == 2
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "directory"])
+    assert root.exists()
+
+
+def test_a_bundle_is_written_into_a_pipe_and_through_a_link(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe, link, bundle = tmp_path / "pipe", tmp_path / "link.tar", tmp_path / "bundle.tar"
+    os.mkfifo(pipe)
+    link.symlink_to(bundle)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert run(capsys, "export", str(pipe))[0] == 0
+        sent = reader.communicate(timeout=60)[0]
+    assert run(capsys, "export", str(link))[0] == 0
+    assert (pipe.is_fifo(), link.is_symlink(), sent) == (True, True, bundle.read_bytes())
     assert root.exists()
 
 

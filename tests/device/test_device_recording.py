@@ -187,6 +187,7 @@ def test_where_a_file_takes_no_more_compiling_goes_on_with_one_warning(
 
 
 def test_a_device_without_end_is_not_read_and_compiling_goes_on(run_python: RunChild) -> None:
-    code = "from vyre_driver import Driver\nfrom vyre_driver.spirv.shipped import shipped_module\n"
+    code = "import logging\nfrom vyre_driver import Driver\nfrom vyre_driver.spirv.shipped import shipped_module\n"
+    code += "logging.basicConfig(format='%(message)s')\n"
     done = run_python("-c", code + "Driver().compile(shipped_module('saxpy'))\n", env={"VYRE_CACHE_RECORD": "/dev/full"})
     assert (done.status, done.stderr) == (0, "kernels are not written down in /dev/full: No space left on device\n")

@@ -302,12 +302,20 @@ def _opener(cache: DiskPipelineCache, *, trust_all: bool) -> Callable[[bytes], t
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file under another name and give it its own at the end: a bundle is whole or not there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file under another name and give it its own at the end: a bundle is whole or not there.
+
+    A pipe or a device is written directly, as is what is open already (``/dev/stdout``), and a link goes on leading to its file.
+    """
+    place = Path(os.path.realpath(path))
+    if str(path).startswith(("/dev/", "/proc/")) or (place.exists() and not place.is_file()):
+        with path.open("wb") as opened:
+            yield opened
+        return
+    temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("xb") as file:
             yield file
-        temporary.replace(path)
+        temporary.replace(place)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

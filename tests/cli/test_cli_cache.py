@@ -190,7 +190,7 @@ def test_a_bundle_is_written_into_a_pipe_and_through_a_link(
     pipe, link, bundle = tmp_path / "pipe", tmp_path / "link.tar", tmp_path / "bundle.tar"
     os.mkfifo(pipe)
     link.symlink_to(bundle)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+    with subprocess.Popen(["/bin/cat", pipe], stdout=subprocess.PIPE) as reader:
         assert run(capsys, "export", str(pipe))[0] == 0
         sent = reader.communicate(timeout=60)[0]
     assert run(capsys, "export", str(link))[0] == 0

@@ -304,7 +304,7 @@ def _opener(cache: DiskPipelineCache, *, trust_all: bool) -> Callable[[bytes], t
 def _new_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file under another name and give it its own at the end: a bundle is whole or not there.
 
-    A pipe or a device is written directly, as is what is open already (``/dev/stdout``), and a link goes on leading to its file.
+    A pipe or a device is written directly, so is what is open already (``/dev/stdout``); a link goes on leading to its file.
     """
     place = Path(os.path.realpath(path))
     if str(path).startswith(("/dev/", "/proc/")) or (place.exists() and not place.is_file()):

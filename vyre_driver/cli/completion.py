@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     script = shtab.complete(parser, options.shell)
     if options.json:
         tell(options, {"shell": options.shell, "script": script})
-    else:
+    elif sys.stdout is not None:  # as it is where it was closed
         sys.stdout.write(script)  # with its tabs
     return 0
 

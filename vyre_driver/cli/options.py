@@ -33,8 +33,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def print_json(data: Mapping[str, object]) -> None:
     """Print one JSON document with the schema's number first."""
-    json.dump({"schema": SCHEMA, **data}, sys.stdout, indent=2)
-    print()
+    print(json.dumps({"schema": SCHEMA, **data}, indent=2))
 
 
 def line_as_json(data: Mapping[str, object]) -> str:

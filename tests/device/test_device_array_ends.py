@@ -319,6 +319,10 @@ def test_arithmetic_is_refused_in_every_form(driver: Driver) -> None:
     for compute in TWO_SIDED:
         for left in (2, np.zeros(3, "f4"), np.float32(2), [1, 2, 3], None):
             assert refusal(lambda left=left, compute=compute: compute(left, made))[:2] == (NotAnArray, 2214), compute
+    for same in (operator.eq, operator.ne):
+        for pair in ((made[0], 0.0), (0, made[0]), (made, True), (made, np.float32(2)), (np.zeros(3, "f4"), made)):
+            assert refusal(lambda pair=pair, same=same: same(*pair))[:2] == (NotAnArray, 2214), same
+    assert (made == made[:], made != other, made == "text", made in (None, made)) == (False, True, False, True)
     for one_sided in (operator.neg, operator.pos, operator.invert, abs):
         assert refusal(lambda one_sided=one_sided: one_sided(made))[:2] == (NotAnArray, 2214)
     assert refusal(lambda: made + 1)[2] == (

@@ -12,7 +12,7 @@ from vyre_driver.process.imports import check_required
 
 check_required()
 
-from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.measure.tuned import TunedKernel, check_driver
 from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.convolution import convolution
 from vyre_driver.kernels.convolution_shapes import Window
@@ -125,6 +125,7 @@ def attention(
     UnsupportedFeature
         If the device has not what ``require`` asks for, or no storage of 16 bits in buffers.
     """
+    check_driver(driver, "attention")
     definition = attention_of(
         dtype, is_causal=is_causal, heads_first=heads_first, on_matrices_alone=isinstance(require, str) and require == TENSOR
     )
@@ -223,6 +224,7 @@ def matmul(  # noqa: PLR0913 -- by keyword
     UnsupportedFeature
         If the device has not what ``require`` asks for, or no storage of 16 or 8 bits in buffers.
     """
+    check_driver(driver, "matmul")
     definition = product(
         dtype,
         out_dtype=out_dtype,
@@ -291,6 +293,7 @@ def linear(  # noqa: PLR0913 -- by keyword
     ``x`` is (..., k), two axes or more, ``weight`` (n, k), ``bias`` (n,), the result (..., n): all of ``dtype``, float16,
     bfloat16 or float32; sums are float32. Parameters and errors are those of ``matmul``.
     """
+    check_driver(driver, "linear")
     element_of(dtype, FLOATS, "arrays")
     definition = product(
         dtype, out_dtype=dtype, transpose_b=True, bias=bias, residual=residual, activation=activation, names=("x", "weight")
@@ -339,6 +342,7 @@ def conv2d(  # noqa: PLR0913 -- by keyword
     UnsupportedFeature
         As ``matmul``.
     """
+    check_driver(driver, "conv2d")
     window = Window(stride, padding, dilation)
     definition = convolution(dtype, out_dtype=out_dtype, bias=bias, residual=residual, activation=activation, window=window)
     return on_driver(driver, definition, definition.description.operand, require)

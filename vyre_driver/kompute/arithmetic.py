@@ -89,8 +89,9 @@ class NoArithmetic:
         raise _refused(self, f"numpy.{ufunc.__name__}", fix)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether it is the same object; raise NotAnArray for an array, which numpy compares element by element."""
-        if hasattr(other, "__array__") and type(other) is not type(self):
+        """Return whether it is the same object; raise NotAnArray for an array or a number, as numpy compares elements."""
+        is_array = hasattr(other, "__array__") and type(other) is not type(self)
+        if is_array or isinstance(other, (int, float, complex)):
             _refuse("==")(self)
         return self is other
 

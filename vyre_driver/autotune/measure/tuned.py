@@ -62,7 +62,7 @@ class TunedKernel:
         DispatchFailed
             If the driver is closed.
         """
-        _check_driver(driver, definition.public_name)
+        check_driver(driver, definition.public_name)
         driver.context.device.check_usable()
         self.driver = driver
         self.definition = definition
@@ -303,7 +303,7 @@ class TunedKernel:
         return self.candidate(size)
 
 
-def _check_driver(driver: object, kernel: str) -> None:
+def check_driver(driver: object, kernel: str) -> None:
     """Check that a kernel is made for a driver; callers new to this pass the arrays there."""
     if not hasattr(getattr(driver, "context", None), "device"):  # an isolated driver has a context of its own kind
         raise InvalidInput(

@@ -89,9 +89,12 @@ class NoArithmetic:
         raise _refused(self, f"numpy.{ufunc.__name__}", fix)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether it is the same object; raise NotAnArray for an array or a number, as numpy compares elements."""
+        """Return whether it is the same object.
+
+        Raises NotAnArray for an array, which numpy compares element by element, and of one element for a number.
+        """
         is_array = hasattr(other, "__array__") and type(other) is not type(self)
-        if is_array or isinstance(other, (int, float, complex)):
+        if is_array or (isinstance(other, (int, float, complex)) and self.size == 1):
             _refuse("==")(self)
         return self is other
 

@@ -95,14 +95,22 @@ def test_what_has_no_atomic_is_refused_with_other_ways() -> None:
         ("i: Index, x: In[f32], y: InOut[i64]", "y[0] += 1 if x[i] > 0.0 else 2", np.int64),
         (ONE, "y[0] *= x[i]", np.float32),
         ("i: Index, x: In[i32], y: InOut[i32]", "y[0] |= 1 << x[i]", np.int32),
+        ("i: Index, x: In[i32], y: InOut[u32]", "y[0] -= 1", np.uint32),
+        ("i: Index, x: In[i32], y: InOut[u32]", "y[0] += x[i] > 3", np.uint32),
+        ("i: Index, x: In[i32], y: InOut[i32]", "y[0] -= not x[i] > 3", np.int32),
+        ("i: Index, x: In[i32], y: InOut[i32]", "y[0] += y[1]", np.int32),
     ):
         with pytest.raises(KernelTypeError) as refused:
-            _kernel(head, line)(X.astype(np.int32) if of is np.int32 else X, np.zeros(1, of))
+            _kernel(head, line).over(100)(X.astype(np.int32) if "In[i32]" in head else X, np.zeros(2, of))
         fixes.append(refused.value.fix)
     assert fixes == [
         "use a reduction, or an array of u32, i32 or f32 and atomic_add",
         "use an atomic, as atomic_add, a reduction, or let one invocation do it",
         "use atomic_or(y, 0, 1 << x[i]), or a reduction",
+        "use atomic_add(y, 0, -u32(1)), or a reduction",
+        "use atomic_add(y, 0, u32(x[i] > 3)), or a reduction",
+        "use atomic_add(y, 0, -i32(not x[i] > 3)), or a reduction",
+        "use an atomic, as atomic_add, a reduction, or let one invocation do it",
     ]
 
 

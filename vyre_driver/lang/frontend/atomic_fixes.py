@@ -28,13 +28,14 @@ _OF_FLOATS = frozenset({"atomic_add", "atomic_min", "atomic_max"})
 def atomic_fix(node: ast.AST, array: Array) -> str:
     """Return how the update of an element is written so that no invocation loses what another one stores."""
     written = _written(node)
-    if written is None:
+    if written is None or _reads(written[2], written[1].value):
         others = "an atomic, as atomic_add, " if _has(array.element, "atomic_add") else ""
         return f"use {others}a reduction, or let one invocation do it"
-    name, target, value = written
+    name, target, value, is_negated = written
     if not _has(array.element, name):
         return f"use a reduction, or an array of u32, i32{' or f32' * (name in _OF_FLOATS)} and {name}"
-    return f"use {name}({ast.unparse(target.value)}, {ast.unparse(target.slice)}, {value}), or a reduction"
+    text = _shown(value, array.element, is_negated=is_negated)
+    return f"use {name}({ast.unparse(target.value)}, {ast.unparse(target.slice)}, {text}), or a reduction"
 
 
 def updated_element(node: ast.AST, array: Array) -> str:
@@ -48,8 +49,26 @@ def _has(element: ScalarType, name: str) -> bool:
     return element in {u32, i32} or (element is f32 and name in _OF_FLOATS)
 
 
-def _written(node: ast.AST) -> tuple[str, ast.Subscript, str] | None:
-    """Return the atomic that does what a statement does, the element, and the value that it takes; None if there is none."""
+def _reads(value: ast.expr, array: ast.expr) -> bool:
+    """Whether a value is made of elements of an array, which no atomic of the array may be."""
+    return any(isinstance(one, ast.Subscript) and ast.dump(one.value) == ast.dump(array) for one in ast.walk(value))
+
+
+def _shown(value: ast.expr, element: ScalarType, *, is_negated: bool) -> str:
+    """Return a value as an atomic on elements of a type takes it: comparisons are cast, and constants that a u32 loses."""
+    is_truth = isinstance(value, (ast.Compare, ast.BoolOp)) or (
+        isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not)
+    )
+    is_negative = is_negated and element is u32 and isinstance(value, ast.Constant)
+    shown = ast.Call(ast.Name(str(element)), [value], []) if is_truth or is_negative else value
+    return ast.unparse(ast.UnaryOp(ast.USub(), shown) if is_negated else shown)
+
+
+def _written(node: ast.AST) -> tuple[str, ast.Subscript, ast.expr, bool] | None:
+    """Return the atomic that does what a statement does, the element, the value that it takes, and whether that is negated.
+
+    None if there is none.
+    """
     if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript):
         return _operated(type(node.op), node.target, node.value)
     target = node.targets[0] if isinstance(node, ast.Assign) else None
@@ -63,13 +82,13 @@ def _written(node: ast.AST) -> tuple[str, ast.Subscript, str] | None:
             return _operated(type(value.op), target, value.left)
     if isinstance(value, ast.Call) and len(value.args) == 2:
         name = _BY_CALL.get(ast.unparse(value.func).rpartition(".")[2])
-        others = [ast.unparse(one) for one in value.args if ast.unparse(one) != element]
-        return (name, target, others[0]) if name is not None and len(others) == 1 else None
+        others = [one for one in value.args if ast.unparse(one) != element]
+        return (name, target, others[0], False) if name is not None and len(others) == 1 else None
     return None
 
 
-def _operated(sign: type[ast.operator], target: ast.Subscript, value: ast.expr) -> tuple[str, ast.Subscript, str] | None:
+def _operated(
+    sign: type[ast.operator], target: ast.Subscript, value: ast.expr
+) -> tuple[str, ast.Subscript, ast.expr, bool] | None:
     name = _BY_SIGN.get(sign)
-    if name is None:
-        return None
-    return name, target, ast.unparse(ast.UnaryOp(ast.USub(), value) if sign is ast.Sub else value)
+    return None if name is None else (name, target, value, sign is ast.Sub)

@@ -53,6 +53,20 @@ def _y() -> np.ndarray[Any, np.dtype[np.float32]]:
         (TWO, ["y[i + j] += x[i, j]"], "y[i + j]", "10 along 'j' and 10 along 'i'", "use atomic_add(y, i + j, x[i, j])"),
         (
             TWO,
+            ["y[i * 8 + j] += x[i, j]"],
+            "y[i * 8 + j]",
+            "10 along 'j' and 10 along 'i'",
+            "use atomic_add(y, i * 8 + j, x[i, j])",
+        ),
+        (
+            TWO,
+            ["y[i + j * 9] += x[i, j]"],
+            "y[i + j * 9]",
+            "10 along 'j' and 10 along 'i'",
+            "use atomic_add(y, i + j * 9, x[i, j])",
+        ),
+        (
+            TWO,
             ["if i != j:", "    y[abs(i - j) * 2] -= x[i, j]"],
             *("y[abs(i - j) * 2]", "10 along 'j' and 10 along 'i'", "use atomic_add(y, abs(i - j) * 2, -x[i, j])"),
         ),
@@ -190,6 +204,7 @@ def test_warnings_of_updates_are_filtered_as_others() -> None:
         (TWO, ["if j == 0:", "    for k in range(x.shape[1]):", "        y[i] += x[i, k]"], ()),
         (TWO, ["if i == 1 and j == 1:", "    y[0] += x[i, j]"], ()),
         (TWO, ["y[i * 10 + j] += x[i, j]"], ()),
+        (TWO, ["if j < 8:", "    y[i * 8 + j] += x[i, j]"], ()),
         (TWO, ["if i == j:", "    y[i + j] += x[i, j]"], ()),
         (TWO, ["if i == 0:", "    y[i + j] += x[i, j]"], ()),
         (GROUP, ["y[g.id * 64 + g.local] += x[g.index]"], ()),
@@ -207,6 +222,15 @@ def test_updates_that_meet_no_other_run_without_a_word(head: str, body: list[str
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(x, _y(), *more)
+
+
+def test_rows_that_overlap_are_refused_where_they_are_long_enough() -> None:
+    made = _kernel(TWO, "y[i * 8 + j] += x[i, j]")
+    assert made.over(10, 8)(IMAGE, _y()).sum() == IMAGE[:, :8].sum()
+    assert made.over(1, 10)(IMAGE, _y()).sum() == IMAGE[0].sum()
+    with pytest.raises(KernelTypeError, match=r"there are 9 along 'j' and 2 along 'i'"):
+        made.over(2, 9)(IMAGE, _y())
+    assert "invocations along 'j' and 'i' lose what others store where there are 9 and 2: use" in str(made.explain())
 
 
 def test_one_invocation_may_update_any_element() -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from vyre_driver.target.config import ProgramConfig
 
 
+_FEW = 4  # invocations along an axis, which nearly all calls have
+
+
 @dataclass(frozen=True, slots=True)
 class RemainingCheck:
     """An access whose index is compared with the array's elements: its line, how it is written, and what is not proven."""
@@ -124,7 +127,8 @@ def _race(signature: KernelSignature, update: Update) -> str:
     fix = atomic_fix(node, update.array)
     line, element = getattr(node, "lineno", 0), updated_element(node, update.array)
     along = " and ".join(axis_name(signature, axis) for axis in update.axes)
-    return f"line {line}: {element}: {which} along {along} lose what others store: {fix}"
+    counts = f" where there are {' and '.join(map(str, update.least))}" if max(update.least) > _FEW else ""
+    return f"line {line}: {element}: {which} along {along} lose what others store{counts}: {fix}"
 
 
 def _parameter(kind: object, rank: int | None) -> str:

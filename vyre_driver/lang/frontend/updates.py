@@ -19,7 +19,7 @@ from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend.dependences import COMPARED, MEMORY, UNKNOWN, Condition, Dependences, Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.lang.frontend.dependences import Axis, Stored
@@ -34,21 +34,26 @@ _TRIED = 70  # indices for which conditions, and places, are computed
 _MOST_COMPUTED = 10_000  # values for one program, which take some 15 ms
 _MOST_NUMBERS = 4  # of those that an index depends on, each of which may be small
 _SMALL_FACTOR = 1 << 16
-_LARGEST_SQUARE = 4
+_SQUARE = 4
+_IN_TWO_AXES = [  # pairs of indices that are tried: those of a square, and then more along each axis, as y[i * 8 + j] needs
+    *sorted(itertools.product(range(_SQUARE), repeat=2), key=max),
+    *((first, last) for at in range(_SQUARE, _TRIED) for first, last in ((at, 0), (0, at))),
+]
+_OF_LARGE = 4  # of these, where numbers are supposed to be large
 _ONE = LitU32(1)
 
 
 class Update(NamedTuple):
     """A statement by which invocations that differ along an axis, or along two, load, change and store one element.
 
-    ``least`` is the number of invocations along each axis from which two of them meet; ``is_certain`` says that nothing else
-    decides whether they do.
+    ``least`` are the numbers of invocations along these axes from which two of them meet; ``is_certain`` says that nothing
+    else decides whether they do.
     """
 
     place: Place
     array: Array
     axes: tuple[Axis, ...]
-    least: int
+    least: tuple[int, ...]
     is_certain: bool
 
 
@@ -100,8 +105,8 @@ class _Updates(NamedTuple):
     dependences: Dependences
     shared: frozenset[str]
 
-    def of(self, store: Stored, axes: list[Axis]) -> Iterator[tuple[tuple[Axis, ...], int, bool]]:
-        """Give the axes along which a store updates one element, with the count that it takes, and whether that is all."""
+    def of(self, store: Stored, axes: list[Axis]) -> Iterator[tuple[tuple[Axis, ...], tuple[int, ...], bool]]:
+        """Give the axes along which a store updates one element, with the counts that it takes, and whether that is all."""
         on = self.dependences
         sources = on.sources_of(store.node.index)
         element = Loaded(store.node.buffer, on.key(store.node.index), store.phase)
@@ -118,11 +123,16 @@ class _Updates(NamedTuple):
             is_one_value = not {*along, MEMORY, UNKNOWN} & value
             if (is_one_value and is_same_again) or (len(along) > 1 and has_met):
                 continue
-            found = self._meeting(store, along[0], sources) if len(along) == 1 else self._meeting_of_two(store, along)
-            if found is not None:
+            least: tuple[int, ...] | None
+            if len(along) == 1:
+                met = self._meeting(store, along[0], sources)
+                least, is_certain = (None, False) if met is None else ((met[0],), met[1])
+            else:
+                least, is_certain = self._meeting_of_two(store, along)
+            if least is not None:
                 has_met = True
                 is_decided = is_made_of_it and MEMORY not in sources and not (is_one_value and is_same_again is None)
-                yield along, found[0], found[1] and is_decided
+                yield along, least, is_certain and is_decided
 
     def _tells_apart(self, expr: Expr, axis: Axis) -> bool:
         """Whether an expression is the index along an axis, plus and times what is the same for all: another one for each."""
@@ -200,7 +210,7 @@ class _Updates(NamedTuple):
         least = min(filter(None, counts), default=None)
         return None if least is None else (least, False)
 
-    def _meeting_of_two(self, store: Stored, axes: tuple[Axis, ...]) -> tuple[int, bool] | None:
+    def _meeting_of_two(self, store: Stored, axes: tuple[Axis, ...]) -> tuple[tuple[int, int] | None, bool]:
         """Return as :meth:`_meeting` does from how many invocations along each of two axes on two meet, as in ``y[i + j]``."""
         on, is_certain, tests = self.dependences, True, []
         for condition in _parts(store.conditions):
@@ -209,33 +219,35 @@ class _Updates(NamedTuple):
             is_known, is_apart = value is not None, not needs.isdisjoint(axes)
             is_open = is_apart and not is_known and MEMORY not in needs
             if UNKNOWN in needs or is_open or (not needs and is_known and bool(value) is not condition.holds):
-                return None
+                return None, False
             if is_apart and is_known:
                 tests.append(condition)
             else:
                 is_certain = is_certain and self._holds(condition, value)
-        found = self._first_square(store, axes, tests, _LARGEST_SQUARE)
+        found = self._first_places(store, axes, tests, _IN_TWO_AXES)
         if found is None:  # an index of lengths or numbers, which are large most often
             on.suppose(-1)
-            found, is_certain = self._first_square(store, axes, tests, 2), False
+            found, is_certain = self._first_places(store, axes, tests, _IN_TWO_AXES[:_OF_LARGE]), False
             on.suppose(None)
-        return (found, is_certain) if found else None
+        return found or None, is_certain
 
-    def _first_square(self, store: Stored, axes: tuple[Axis, ...], tests: list[Condition], largest: int) -> int | None:
-        """Return the side of the least square of indices of which two store at one place, as :meth:`_first_pair`."""
-        on, places = self.dependences, set[int]()
-        for one, other in sorted(itertools.product(range(largest), repeat=2), key=max):
-            at, known = dict(zip(axes, (one, other), strict=True)), dict[int, int | None]()
+    def _first_places(
+        self, store: Stored, axes: tuple[Axis, ...], tests: list[Condition], tried: Sequence[tuple[int, int]]
+    ) -> tuple[int, int] | tuple[()] | None:
+        """Return how many indices along two axes it takes for two to store at one place; () and None as :meth:`_first_pair`."""
+        on, places = self.dependences, dict[int, tuple[int, int]]()
+        for pair in tried:
+            at, known = dict(zip(axes, pair, strict=True)), dict[int, int | None]()
             if on.computed > _MOST_COMPUTED:
-                return 0
+                return ()
             if all(bool(on.value(test.expr, at, known)) is test.holds for test in tests):
                 place = on.value(store.node.index, at, known)
                 if place is None:
                     return None
                 if place in places:
-                    return 1 + max(one, other)
-                places.add(place)
-        return 0
+                    return 1 + max(pair[0], places[place][0]), 1 + max(pair[1], places[place][1])
+                places[place] = pair
+        return ()
 
     def _is_repeatable(self, value: Expr, element: Loaded, depth: int) -> bool | None:
         """Whether a value that is made of an element is the same when it is made of it again; None if nothing says so."""

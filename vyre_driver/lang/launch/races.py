@@ -35,7 +35,8 @@ def check_updates(definition: Definition, translated: TranslatedKernel, reach: R
     """
     for update in translated.updates if mode != "trap" else ():
         counts = [_count(translated, reach, axis) for axis in update.axes]
-        if min(counts) < update.least or 0 in reach.groups or 0 in (reach.extent or ()):
+        is_small = any(count < least for count, least in zip(counts, update.least, strict=True))
+        if is_small or 0 in reach.groups or 0 in (reach.extent or ()):
             continue
         element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
         names = [axis_name(definition.signature, axis) for axis in update.axes]

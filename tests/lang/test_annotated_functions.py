@@ -151,6 +151,8 @@ def _kernel(expression: str, of: str = "f32", to: str = "f32") -> Kernel:
         ("double(v)", "i32", "f64", [-7 * 0.1, 2 * 0.1, 40 * 0.1]),
         ("pair(v, i)[0] / 4 + pair(v, i)[1]", "i32", "f32", [-1.75, 1.5, 12.0]),
         ("maybe(v)", "i32", "f32", [-1.75, 0.5, 10.0]),
+        ("maybe(v, 2 << i)", "i32", "f32", [-3.5, 0.5, 5.0]),
+        ("maybe(v) if (v, v) is not None and x is not None else maybe(None)", "i32", "f32", [-1.75, 0.5, 10.0]),
         ("maybe(v, 8)", "i32", "f32", [-0.875, 0.25, 5.0]),
         ("noted(v)", "i32", "f32", [-1.75, 0.5, 10.0]),
         ("items(i, v)[1] / 4", "i32", "f32", [-1.75, 0.5, 10.0]),

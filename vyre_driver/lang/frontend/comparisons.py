@@ -12,7 +12,7 @@ from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, truth, typed
 from vyre_driver.lang.frontend.facts import Both, Comparison, Either
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Constant, Host, Number, Tuple, is_signed, kind_name
+from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, is_signed, kind_name
 from vyre_driver.lang.types import bool_, f32
 
 if TYPE_CHECKING:
@@ -77,7 +77,13 @@ def _compared(t: Translation, op: BinOp, left: Number, right: Number) -> Number:
 def _identity(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.AST) -> Constant:
     if isinstance(left, (Constant, Host)) and isinstance(right, (Constant, Host)):
         return Constant((left.value is right.value) == isinstance(op, ast.Is))
+    if _is_none(left) != _is_none(right) and isinstance(left if _is_none(right) else right, (Number, Tuple, Array)):
+        return Constant(not isinstance(op, ast.Is))
     raise t.mistyped(node, "'is' compares objects, which numbers of the device are not", "use ==")
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Host) and value.value is None
 
 
 def _membership(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.AST) -> Value:

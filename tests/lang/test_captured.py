@@ -7,13 +7,18 @@ import math
 import types
 from collections import namedtuple
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from vyre_driver.errors import KernelSourceError, KernelTypeError
-from vyre_driver.lang import Kernel, function, kernel
+from vyre_driver.errors import KernelNameError, KernelSourceError, KernelTypeError
+from vyre_driver.lang import In, Index, Kernel, Out, f32, function, kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNIMPORTED = "def k(i: Index, x: In[f32], y: Out[f32]):\n    y[i] = {}\n"
 
 
 class Point(NamedTuple):
@@ -236,3 +241,21 @@ def test_records_of_two_classes_are_not_merged() -> None:
 
     with pytest.raises(KernelSourceError, match="the sides of the if in line 3 make different things of it"):
         kernel.from_source(text, {"Box": Box, "Doubled_": Other}).program()
+
+
+def lacks_cdiv(i: Index, x: In[f32], y: Out[f32]) -> None:
+    y[i] = x[i] * cdiv(i, 2)  # type: ignore[name-defined]  # noqa: F821 -- what is asked
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        (lambda: kernel(lacks_cdiv), "from vyre_driver.lang import cdiv"),
+        (lambda: kernel.from_source(UNIMPORTED.format("math.sqrt(x[i])"), {"form": 1}), "import math"),
+        (lambda: kernel.from_source(UNIMPORTED.format("np.sqrt(x[i])"), {"n": 1}), "import numpy as np"),
+    ],
+)
+def test_a_name_that_was_not_imported_is_told_with_its_import(made: Callable[[], Kernel], line: str) -> None:
+    with pytest.raises(KernelNameError) as refused:
+        made().program()
+    assert refused.value.fix == f"import it in the module of the function: {line}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from vyre_driver.errors import with_article
+from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
@@ -29,7 +30,7 @@ from vyre_driver.lang.frontend.values import (
     kind_name,
     literal,
 )
-from vyre_driver.lang.types import COMPUTED, ScalarType, type_of
+from vyre_driver.lang.types import COMPUTED, SCALARS, ScalarType, type_of
 
 if TYPE_CHECKING:
     from vyre_driver.errors import KernelSourceError
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.values import Value
 
 _NO_ALIASES = 0.6
+_IMPORTS = {  # of names that messages and documents use, and that a module may lack
+    **{one: f"from vyre_driver.lang import {one}" for one in (*intrinsics.__all__, *(set(SCALARS) - {"bool"}), "bool_")},
+    "math": "import math",
+    "np": "import numpy as np",
+    "numpy": "import numpy",
+}
 _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -84,6 +91,8 @@ def _unknown(t: Translation, node: ast.Name) -> KernelSourceError:
     known = [*frame.names, *frame.assigned, *(one for one in frame.function.__globals__ if not one.startswith("_"))]
     near = difflib.get_close_matches(node.id, [*known, *dir(builtins)], 1, _NO_ALIASES)
     fix = f"did you mean {near[0]!r}?" if near else "pass it as a parameter, or define it before the kernel"
+    if node.id in _IMPORTS:
+        fix = f"import it in the module of the function: {_IMPORTS[node.id]}"
     return t.misspelt(node, f"there is no name {node.id!r}", fix)
 
 

@@ -36,7 +36,7 @@ _MOST_NUMBERS = 4  # of those that an index depends on, each of which may be sma
 _SMALL_FACTOR = 1 << 16
 _SQUARE = 4
 _IN_TWO_AXES = [  # pairs of indices that are tried: those of a square, and then more along each axis, as y[i * 8 + j] needs
-    *sorted(itertools.product(range(_SQUARE), repeat=2), key=max),
+    *sorted(((first, last) for first in range(_SQUARE) for last in range(_SQUARE)), key=max),
     *((first, last) for at in range(_SQUARE, _TRIED) for first, last in ((at, 0), (0, at))),
 ]
 _OF_LARGE = 4  # of these, where numbers are supposed to be large

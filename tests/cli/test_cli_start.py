@@ -70,6 +70,7 @@ def test_an_example_can_be_parsed(line: str) -> None:
     ("arguments", "end"),
     [
         (("device",), "Fix: write devices, or see vyre-driver --help."),
+        (("status",), "tune, trace, conform, metrics, top, worker, completion. Fix: see vyre-driver --help."),
         (("version",), "Fix: write --version, or see vyre-driver --help."),
         (("cache", "lst"), "Fix: write list, or see vyre-driver cache --help."),
         (("tune", "run", "saxpy", "--second", "3"), "Fix: write --seconds, or see vyre-driver tune run --help."),

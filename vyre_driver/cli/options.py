@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vyre_driver.errors import VyreError
 
 SCHEMA = 1
+_LEAST_SIMILAR = 0.65  # with difflib's own 0.6, `stub` is proposed for `status`
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +65,10 @@ def _plain(value: object) -> object:
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known word that one was probably meant to be, if there is one."""
+    """Return a list of the known word that was probably meant, or an empty list."""
     from difflib import get_close_matches  # late: only what is mistyped needs it
 
-    return get_close_matches(word, list(known), n=1)
+    return get_close_matches(word, list(known), n=1, cutoff=_LEAST_SIMILAR)
 
 
 def printable(value: object) -> str:

@@ -73,6 +73,18 @@ def test_without_a_code_all_errors_are_listed(run_here: RunChild) -> None:
     assert json.loads(data.stdout) == {"schema": 1, "errors": [{"code": code, "name": name} for code, name in titles().items()]}
 
 
+def test_a_rule_of_the_validator_is_said_to_be_one(run_here: RunChild) -> None:
+    done = run_here("explain", "R015")
+    assert (done.status, done.stdout, done.stderr) == (
+        2,
+        "",
+        (
+            "vyre-driver: error 2501: R015 is a rule of the validator, not the code of an error. "
+            "Fix: see vyre-driver explain 1006, and docs/validation-rules.md for what the rule says.\n"
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "fix"),
     [

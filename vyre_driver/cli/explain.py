@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PAGES = Path(__file__).parent / "error_pages"
 _MOST_NEAR = 3
+_RULE = re.compile(r"[VR]\d{3}")
 _COMMENT = re.compile(r"<!--.*?-->\n", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -54,6 +55,11 @@ def _code_of(given: str, names: dict[int, str]) -> int:
     for code, name in names.items():
         if given.casefold() in {str(code), name.casefold()}:
             return code
+    if _RULE.fullmatch(given):
+        raise InvalidCommand(
+            f"{given} is a rule of the validator, not the code of an error",
+            fix="see vyre-driver explain 1006, and docs/validation-rules.md for what the rule says",
+        )
     near = get_close_matches(given, [str(code) for code in names] if given.isdigit() else list(names.values()), n=_MOST_NEAR)
     swapped = [str(code) for code in names if sorted(str(code)) == sorted(given)]
     # A code of another thousand is an error of another kind: 9999 is not meant for 1999.

@@ -85,8 +85,9 @@ def test_the_demo_names_device_and_cache(report: dict[str, Any], place: Path, ph
 
 
 def test_the_demo_counts_the_files_it_was_given(report: dict[str, Any]) -> None:
-    facts = {key: report["jobs"][0]["runs"][0][key] for key in ("files", "bytes", "commonest_byte", "dispatches")}
-    assert facts == {"files": 1, "bytes": len(TEXT), "commonest_byte": ord("a"), "dispatches": 1}
+    keys = ("summary", "files", "bytes", "commonest_byte", "dispatches")
+    facts = {key: report["jobs"][0]["runs"][0][key] for key in keys}
+    assert facts == {"summary": "1 file, 6 bytes", "files": 1, "bytes": len(TEXT), "commonest_byte": ord("a"), "dispatches": 1}
 
 
 def test_the_demo_runs_a_kernel_that_is_written_in_python(report: dict[str, Any]) -> None:
@@ -123,6 +124,17 @@ def test_without_pillow_the_demo_runs_and_leaves_the_picture_out(
         "picture: left out, for Pillow is not installed. Fix: pip install pillow.",
         [],
     )
+
+
+def test_the_device_is_printed_after_the_first_run(
+    tmp_path: Path, run_here: RunChild, monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice
+) -> None:
+    options = prepare(tmp_path)
+    monkeypatch.setattr(demo, "JOBS", ("saxpy", "histogram"))
+    monkeypatch.setattr(demo, "_PROCESSES", (1,))
+    (tmp_path / "text").unlink()  # so that the second job fails
+    done = run_here("demo", *options)
+    assert (done.status, done.stdout.startswith(f"device: {physical_device.name}, ")) == (2, True)
 
 
 def test_the_demo_leaves_only_the_picture(ran: Finished, place: Path) -> None:
@@ -176,7 +188,7 @@ def test_the_text_names_the_picture_and_a_directory_in_square_brackets_is_no_mar
     [
         (("--files", "missing"), "2202: cannot read missing (No such file or directory). Fix: name a readable file."),
         (("--files", "."), "2202: cannot read . (Is a directory). Fix: name a readable file."),
-        (("--files", "/dev/null"), "2201: the 1 file(s) to count hold no byte. Fix: name files that are not empty."),
+        (("--files", "/dev/null"), "2201: there is no byte to count in 1 file. Fix: name files that are not empty."),
         (
             ("--out-dir", "x.npy"),
             "2202: cannot make the directory x.npy (File exists). Fix: give --out-dir a directory.",

@@ -50,13 +50,15 @@ def run(options: argparse.Namespace) -> int:
                 if figures is None:
                     return 2
                 device = figures.pop("device")
+                if not (jobs or runs or options.json):
+                    _show_device(device)  # at once: the other runs take seconds
                 runs.append({"process": process, **figures})
             jobs.append({"job": job, "verified": all(run["verified"] for run in runs), "runs": runs})
     report = {"device": device, "verified": all(job["verified"] for job in jobs), "jobs": jobs}
     if options.json:
         print_json(report)
     else:
-        _show(report)
+        _show_jobs(report)
     return 0 if report["verified"] else 1
 
 
@@ -117,13 +119,17 @@ def _work(options: argparse.Namespace) -> dict[str, object]:
         }
 
 
-def _show(report: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    device = report["device"]
+def _show_device(device: dict[str, Any]) -> None:
+    """Print what the jobs run on, and where their compiled code is kept."""
     say(f"device: {device['device']}, {device['driver']}, Vulkan {device['api_version']}, {device['backend']}")
     if device["is_software"]:
         say("This is a software device: no GPU with a Vulkan driver was found, so the CPU does the work.")
     say(f"cache: {device['cache']['root'] or 'in memory only'}\n")
+
+
+def _show_jobs(report: dict[str, Any]) -> None:
+    """Print the times of each run, and what each job worked on."""
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("job")
     table.add_column("run", justify="right")

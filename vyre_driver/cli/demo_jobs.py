@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.cli.files import load_npy, read_bytes
+from vyre_driver.cli.progress import human_count
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -89,9 +90,12 @@ def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
         expected += np.bincount(chunk, minlength=256).astype(np.uint64)
         byte_count += len(chunk)
     if not byte_count:
-        raise InvalidInput(f"the {len(paths)} file(s) to count hold no byte", fix="name files that are not empty")
+        raise InvalidInput(
+            f"there is no byte to count in {human_count(len(paths), 'file')}", fix="name files that are not empty"
+        )
     result.verified = bool(np.array_equal(counted, expected))
-    result.summary = f"{len(paths)} files, {byte_count / 2**20:.1f} MiB"
+    size = f"{byte_count / 2**20:.1f} MiB" if byte_count >= 2**20 else human_count(byte_count, "byte")
+    result.summary = f"{human_count(len(paths), 'file')}, {size}"
     result.facts = {"files": len(paths), "bytes": byte_count, "commonest_byte": int(counted.argmax())}
     return result
 

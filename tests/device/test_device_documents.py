@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 import documents
 import pytest
 
+from vyre_driver.errors import LoopCut
+
 if TYPE_CHECKING:
     from conftest import RunChild
+
+    from vyre_driver import Driver
 
 pytestmark = pytest.mark.device
 
@@ -69,11 +73,17 @@ def test_the_blocks_of_a_document_print_what_it_shows(run_python: RunChild, tmp_
     assert differences(PAGES[name], printed) == []
 
 
-def test_the_example_of_each_error_raises_what_its_page_shows(run_python: RunChild, tmp_path: Path) -> None:
-    pages = {name: blocks for name, blocks in ERROR_PAGES.items() if any(one.is_run for one in blocks)}
+def test_the_example_of_each_error_raises_what_its_page_shows(run_python: RunChild, tmp_path: Path, layered: Driver) -> None:
+    opened = layered.context.device
+    impossible = [] if opened.loop_limit(opened) else [str(LoopCut.code)]  # llvmpipe of Mesa 25 ends no loops
+    pages = {
+        name: ERROR_PAGES[name]
+        for name in ERROR_PAGES
+        if name not in impossible and any(one.is_run for one in ERROR_PAGES[name])
+    }
     printed = run_pages(run_python, tmp_path, pages)
     assert {name: found for name, blocks in pages.items() if (found := differences(blocks, printed[name]))} == {}
-    assert sorted(set(ERROR_PAGES) - set(pages)) == []
+    assert sorted(set(ERROR_PAGES) - set(pages)) == impossible
 
 
 def test_each_block_that_is_not_run_says_why_and_most_are_run() -> None:

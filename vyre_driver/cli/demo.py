@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             options.npy = Path(f"/proc/{os.getpid()}/fd/{numbers.fileno()}")
         jobs: list[dict[str, Any]] = []
         for job in JOBS:
-            runs = []
+            runs: list[dict[str, Any]] = []
             for process in _PROCESSES:
                 figures = _spawn(job, options)
                 if figures is None:

@@ -114,8 +114,33 @@ def test_why_names_the_difference_to_the_nearest(root: Path, capsys: pytest.Capt
     assert (told["verdict"], told["devices"]) == ("HIT", [])
     assert told["nearest"][0]["differences"] == ["TILE: 32 -> 16"]
     out = run(capsys, "why", pipeline(16).hex)[1]
-    assert f"{pipeline(32).hex[:12]} differs in TILE: 32 -> 16" in out
+    assert f"{pipeline(32).hex[:12]} (-) differs in TILE: 32 -> 16\n" in out
     assert root.exists()
+
+
+def test_list_show_and_why_name_the_kernel_of_each_entry(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key, other = pipeline(16), pipeline(32)
+    assert DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv" * 4), kernel="matrix product")
+    names = {one["key"]: one["kernel"] for one in data(capsys, "list")["entries"]}
+    assert names == {key.hex: "matrix product", other.hex: None}
+    lines = sorted(line[:39] for line in run(capsys, "list")[1].splitlines())
+    assert lines == sorted([f"{key.hex[:12]}  matrix product  683 bytes", f"{other.hex[:12]}  -               683 bytes"])
+    assert [data(capsys, "show", one.hex)["kernel"] for one in (key, other)] == ["matrix product", None]
+    assert [f"  kernel: {name}\n" in run(capsys, "show", one.hex)[1] for one, name in ((key, "matrix product"), (other, "-"))]
+    told = data(capsys, "why", other.hex)
+    assert (told["kernel"], [one["kernel"] for one in told["nearest"]]) == (None, ["matrix product"])
+    assert run(capsys, "why", other.hex)[1] == (
+        f"{other.hex}: verified entry of 683 bytes\nkernel -\nfor a device or driver that is not here\n"
+        f"{key.hex[:12]} (matrix product) differs in TILE: 16 -> 32\n"
+    )
+    assert (data(capsys, "why", key.hex)["kernel"], run(capsys, "verify")[0]) == ("matrix product", 0)
+
+
+def test_a_name_of_a_kernel_cannot_steer_the_terminal(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = pipeline(16)
+    assert DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv" * 4), kernel="\x1b[2J\u202egone\n")
+    for out in (run(capsys, "list")[1], run(capsys, "show", key.hex)[1], run(capsys, "why", key.hex)[1]):
+        assert ("\x1b" in out, "\u202e" in out, r"\x1b[2J\u202egone\n" in out) == (False, False, True)
 
 
 def test_verify_reports_and_with_fix_puts_right(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ def test_an_entry_is_one_file_below_the_root_that_was_given(tmp_path: Path) -> N
     _, trace, _ = use_driver(root)
     files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
     entries = [str(path) for path in files if path.suffix != ".pace"]  # of the device, not of an entry
-    assert entries == sorted(["CACHEDIR.TAG", f"{trace.key[:2]}/{trace.key}.bin"])
+    assert entries == sorted(["CACHEDIR.TAG", "kernels.names", f"{trace.key[:2]}/{trace.key}.bin"])
 
 
 def test_typed_values_have_the_entry_of_the_plain_ones_and_must_be_of_the_declared_type() -> None:

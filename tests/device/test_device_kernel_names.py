@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from vyre_driver import Driver
 from vyre_driver.cache import Verdict
 from vyre_driver.errors import VyreError
 from vyre_driver.lang import In, Index, Out, elementwise, f32, fuse, kernel, reduction, scan
+from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.device
 
@@ -75,6 +80,29 @@ def test_kernels_of_one_program_share_its_entry_under_their_own_names(layered: D
     assert (one.name, other.name) == ("first", "second")
     assert one.trace.key == other.trace.key
     assert (one.trace.verdict, other.trace.verdict) == (Verdict.MISS, Verdict.HIT)
+
+
+def test_the_cache_lists_entries_with_the_names_of_events(tmp_path: Path) -> None:
+    with Driver(cache=tmp_path) as driver:
+        first.on(driver)(X)
+        second.on(driver)(X)
+        fuse(lambda x: x * 3.0).on(driver)(X)
+        driver.compile(shipped_module("saxpy"))
+        events = {event.key: event.kernel for event in driver.events.recent() if event.kind is EventKind.MISS}
+        assert {entry.key: entry.kernel for entry in driver.cache.entries()} == events
+    assert sorted(events.values()) == ["first", "fused", "saxpy.spv"]
+
+
+def test_only_who_compiles_an_entry_writes_its_name(tmp_path: Path) -> None:
+    with Driver(cache=tmp_path) as driver:
+        driver.compile(first)(X, X)
+    names = tmp_path / "kernels.names"
+    names.unlink()
+    with Driver(cache=tmp_path) as driver:
+        compiled = driver.compile(second)
+        compiled(X, X)
+        assert compiled.trace.verdict is Verdict.HIT
+        assert ([entry.kernel for entry in driver.cache.entries()], names.exists()) == ([""], False)
 
 
 def test_a_profile_has_the_names_of_events(layered: Driver) -> None:

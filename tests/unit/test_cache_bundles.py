@@ -105,6 +105,34 @@ def test_a_bundle_is_the_same_bytes_wherever_and_whenever_it_is_made(full: DiskP
     assert str(tmp_path).encode() not in exported(full).getvalue()
 
 
+def test_a_bundle_carries_the_names_of_kernels(full: DiskPipelineCache, tmp_path: Path) -> None:
+    assert full.put(pipeline(1), entry(pipeline(1), blob()), kernel="saxpy")
+    cache = DiskPipelineCache(tmp_path / "again")
+    assert import_bundle(cache, exported(full), trust=True) == ImportReport(3, 0, 0, {})
+    named = {pipeline(1).hex: "saxpy", pipeline(2).hex: "", pipeline(3, ELSEWHERE).hex: ""}
+    assert {one.key: one.kernel for one in cache.entries()} == named
+    assert {one.key: one.kernel for one in list_bundle(exported(cache))} == named
+
+
+def test_the_kernels_name_of_a_hostile_list_is_made_printable_and_one_that_is_no_text_is_refused(
+    full: DiskPipelineCache, tmp_path: Path
+) -> None:
+    told = {"key": pipeline(2).hex, "spirv_bytes": 1, "native_bytes": 0, "vendorID": 0, "deviceID": 0}
+    told |= {"driverName": "", "driverInfo": ""}
+    path = full.entry_path(pipeline(2))
+    assert path is not None
+
+    def bundle(kernel: object) -> io.BytesIO:
+        listing = {"format": 1, "entries": [{**told, "kernel": kernel}]}
+        return archive((LIST_NAME, json.dumps(listing).encode()), (f"entries/{pipeline(2).hex}.bin", path.read_bytes()))
+
+    cache = DiskPipelineCache(tmp_path / "again")
+    assert import_bundle(cache, bundle("\x1b[2J\n" + "x" * 9999 + "\ud800"), trust=True) == ImportReport(1, 0, 0, {})
+    assert [one.kernel for one in cache.entries()] == [r"\x1b[2J\n" + "x" * 188 + "..."]
+    kind, code, message = refusal(lambda: import_bundle(cache, bundle(7), trust=True))
+    assert (kind, code, "a kernel's name is a text, not 7" in message) == (InvalidBundle, 2206, True)
+
+
 def test_only_the_wanted_entries_are_exported_and_damaged_ones_are_left_out(full: DiskPipelineCache) -> None:
     assert [one.key for one in list_bundle(exported(full, pipeline(2)))] == [pipeline(2).hex]
     path = full.entry_path(pipeline(1))

@@ -27,6 +27,7 @@ def admit(  # noqa: PLR0913 -- what is asked of an entry, by keyword
     devices: Collection[DeviceIds] | None,
     spirv: bytes | None = None,
     over_code: bool = False,
+    kernel: str = "",
 ) -> Admission:
     """Put an entry into a cache, marked as imported, if it is what it is said to be.
 
@@ -42,6 +43,8 @@ def admit(  # noqa: PLR0913 -- what is asked of an entry, by keyword
         What its SPIR-V must be, byte for byte; None where that is not known yet.
     over_code
         Whether it takes the place of an entry that has SPIR-V and no native blob.
+    kernel
+        The name of the kernel that it was compiled for; nothing vouches for it.
 
     Returns
     -------
@@ -65,7 +68,7 @@ def admit(  # noqa: PLR0913 -- what is asked of an entry, by keyword
         return "foreign_code"
     if _is_known(cache, key, entry, over_code=over_code):
         return "known"
-    return "imported" if cache.put(key, replace(entry, imported=True)) else Verdict.IO_ERROR
+    return "imported" if cache.put(key, replace(entry, imported=True), kernel=kernel) else Verdict.IO_ERROR
 
 
 def _is_known(cache: DiskPipelineCache, key: PipelineCacheKey, entry: PipelineEntry, *, over_code: bool) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.cache.entry import DeviceIds
+    from vyre_driver.cache.walk import StoredEntry
 
 BUNDLE_FORMAT, SIGNED_FORMAT = 1, 2
 _MOST_ENVELOPE_BYTES = 96
@@ -40,7 +41,7 @@ _DEVICE_FIELDS = (("vendorID", int), ("deviceID", int), ("driverName", str), ("d
 
 @dataclass(frozen=True, slots=True)
 class BundledEntry:
-    """What the list of a bundle says of an entry, unverified: key in hex, bytes of its parts, and the device it is for."""
+    """What the list of a bundle says of an entry, unverified: key in hex, bytes of its parts, its device and its kernel."""
 
     key: str
     spirv_bytes: int
@@ -49,6 +50,7 @@ class BundledEntry:
     deviceID: int = 0  # noqa: N815
     driverName: str = ""  # noqa: N815
     driverInfo: str = ""  # noqa: N815
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,13 @@ def export_bundle(
     OSError
         If the cache cannot be read, or the bundle cannot be written.
     """
-    wanted = sorted({one.key: one.manifest for one in cache.entries() if keys is None or one.key in keys}.items())
+    wanted = sorted((one for one in cache.entries() if keys is None or one.key in keys), key=lambda one: one.key)
     found, listed = [], []
-    for key, manifest in wanted:
-        entry = _stored(cache, manifest)
+    for one in wanted:
+        entry = _stored(cache, one.manifest)
         if entry is not None and (sign is None or _is_signable(entry)):
-            found.append((key, manifest))
-            listed.append(_listed(key, entry))
+            found.append((one.key, one.manifest))
+            listed.append(_listed(one, entry))
     with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         entries = [asdict(one) for one in listed]
         listing = {"format": BUNDLE_FORMAT if sign is None else SIGNED_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
@@ -113,10 +115,10 @@ def _stored(cache: DiskPipelineCache, manifest: bytes) -> PipelineEntry | None:
         return None
 
 
-def _listed(key: str, entry: PipelineEntry) -> BundledEntry:
+def _listed(stored: StoredEntry, entry: PipelineEntry) -> BundledEntry:
     fields = dict(decode_manifest(entry.manifest))
     device: dict[str, Any] = {name: fields[name] for name, kind in _DEVICE_FIELDS if isinstance(fields.get(name), kind)}
-    return BundledEntry(key, len(entry.spirv), len(entry.native), **device)
+    return BundledEntry(stored.key, len(entry.spirv), len(entry.native), **device, kernel=stored.kernel)
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -155,7 +157,10 @@ def _listed_entry(one: dict[str, Any]) -> BundledEntry:
     """Return a line of the list with the types and ranges that it should have; ValueError, TypeError or KeyError otherwise."""
     numbers = {name: whole(one[name], U64_MAX, name) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
     texts = {name: one[name].encode().decode() for name in ("key", "driverName", "driverInfo")}  # no lone surrogates
-    return BundledEntry(**texts, **numbers)  # type: ignore[arg-type]
+    kernel = one.get("kernel", "")  # 0.2 wrote none
+    if not isinstance(kernel, str):
+        raise TypeError(f"a kernel's name is a text, not {kernel!r:.80}")
+    return BundledEntry(**texts, **numbers, kernel=kernel)  # type: ignore[arg-type]
 
 
 def import_bundle(  # noqa: PLR0913 -- all but two by keyword
@@ -198,12 +203,15 @@ def import_bundle(  # noqa: PLR0913 -- all but two by keyword
     _check_vouched(is_signed=is_signed, vouched=trust or (opened if is_signed else cache.hmac_key) is not None)
     cache.require_changeable()
     hmac_key = None if trust or is_signed else cache.hmac_key
+    kernels = {one.key: one.kernel for one in listed}
     for done, (name, data) in enumerate(held, 1):
         verdict, entry_bytes = opened(data) if opened is not None and is_signed else (Verdict.HIT, data)
         if entry_bytes is None:
             counts[verdict] += 1
         else:
-            counts[admit(cache, bytes.fromhex(name[-68:-4]), entry_bytes, hmac_key=hmac_key, devices=devices)] += 1
+            key = name[-68:-4]
+            kernel = kernels.get(key, "")
+            counts[admit(cache, bytes.fromhex(key), entry_bytes, hmac_key=hmac_key, devices=devices, kernel=kernel)] += 1
         progress(done)
     if done != len(listed):
         raise refused(f"it lists {len(listed)} entries and holds {done}, of which {counts['imported']} were taken")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
+from vyre_driver.cache.kernel_names import remove_names
 from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, listing, quarantine_of, stored_entries, trusted_shards
 from vyre_driver.process._opened import Opened
 
@@ -135,7 +136,7 @@ def _remove_stray(path: str, found: os.stat_result) -> bool:
 def clear_root(root: CacheRoot) -> int:
     """Remove entries, raw blobs, temporary files and the quarantine of a root that may be used; return how many files went.
 
-    The root itself, its tag and names that are none of the cache's stay.
+    The root itself, its tag and names that are none of the cache's stay. The names of kernels go, uncounted.
     """
     removed = 0
     quarantine = quarantine_of(root)
@@ -146,6 +147,7 @@ def clear_root(root: CacheRoot) -> int:
         with suppress(OSError):  # what is none of ours may be in it
             os.rmdir(directory)  # noqa: PTH106 -- os.scandir's
     _unlink(f"{root.path}/{PRUNED_NAME}")
+    remove_names(root)
     return removed
 
 

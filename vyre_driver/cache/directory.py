@@ -11,8 +11,10 @@ from vyre_driver import _fast
 from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
+from vyre_driver.cache.kernel_names import add_name, read_names
 from vyre_driver.cache.root import unmakeable_reason
 from vyre_driver.display.line import one_line
+from vyre_driver.errors import CacheUnusable
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -58,6 +60,18 @@ def described(directory: EntryDirectory | None, base: EntryDirectory | None, in_
     below = "" if base is None else f"base {base.root.path!r}"
     kept = f"{in_memory} {'entry' if in_memory == 1 else 'entries'} in memory" if in_memory else ""
     return one_line("DiskPipelineCache", place, *parts, below, kept)
+
+
+def require_changeable(directory: EntryDirectory | None) -> None:
+    """Refuse a directory in which what is put would not stay, as ``DiskPipelineCache.require_changeable``; None is memory."""
+    reason = "it is in memory only" if directory is None else directory.unchangeable_reason()
+    if reason:
+        raise CacheUnusable(
+            f"the cache{'' if directory is None else f' in {directory.root.path}'} may not be changed: {reason}",
+            fix="open a directory of your own, and not read-only",
+            root=None if directory is None else directory.root.path,
+            reason=reason,
+        )
 
 
 class EntryDirectory:
@@ -178,10 +192,10 @@ class EntryDirectory:
             if was_moved:
                 self._tally.count("quarantined")
 
-    def put(self, place: str, data: bytes, *, only_new: bool = False) -> bool | None:
+    def put(self, place: str, data: bytes, *, only_new: bool = False, kernel: str = "") -> bool | None:
         """Publish bytes at a place (``ab/abcd...bin``); returns whether they are stored, or None when the root is not used.
 
-        With ``only_new`` what is there already stays, and counts as stored.
+        With ``only_new`` what is there already stays, and counts as stored. A ``kernel`` is kept as the entry's name.
         """
         if not self.make_usable():
             return None
@@ -190,7 +204,23 @@ class EntryDirectory:
         except OSError as error:
             self._tally.ignore_error("put", error)
             return False
+        if kernel:
+            self._keep_name(place[3:-4], kernel)
         return True
+
+    def _keep_name(self, key: str, kernel: str) -> None:
+        try:
+            add_name(self.root, key, kernel)
+        except OSError as error:
+            self._tally.ignore_error("kernel_names", error)
+
+    def kernel_names(self) -> dict[str, str]:
+        """Return the names of kernels by the keys of entries; none where they cannot be read, which is counted."""
+        try:
+            return read_names(self.root)
+        except OSError as error:
+            self._tally.ignore_error("kernel_names", error)
+            return {}
 
     def publish(self, place: str, data: bytes, *, only_new: bool = False) -> None:
         """Publish bytes in a root that is usable; the sub-directory is made, once more if it goes meanwhile."""

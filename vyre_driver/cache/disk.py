@@ -9,13 +9,14 @@ Where the root may not be used (root.py), and without a usable home, entries liv
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
 from vyre_driver.cache import evict, walk
 from vyre_driver.cache.check import check_directory, clear_imported, clear_root
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory, described
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, described, require_changeable
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
 from vyre_driver.cache.explain import explain_lookup
@@ -24,7 +25,6 @@ from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upstream import blob_place, read_blob, remove_blobs, write_blob
-from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,10 +147,11 @@ class DiskPipelineCache:
         """Return what ``get`` returns, uncounted: for a caller that missed, to see whether another has stored it since."""
         return self._look_up(key.digest, self._layers)
 
-    def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False) -> bool:
+    def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False, kernel: str = "") -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
 
         With ``only_new`` an existing entry stays: a process that compiled less must not replace an entry that has more.
+        ``kernel`` is the name of the kernel that it was compiled for, which ``entries`` tells; without it an earlier one stays.
 
         An entry over 64 MiB, or with a native blob that is no more than a header or of another device than its manifest says,
         is dropped and counted.
@@ -162,7 +163,8 @@ class DiskPipelineCache:
         stored = None
         if self._directory is not None and not self._readonly:
             place = _fast.shard_path(key.digest)
-            stored = self._directory.put(place, encode_entry(key.digest, entry, hmac_key=self.hmac_key), only_new=only_new)
+            data = encode_entry(key.digest, entry, hmac_key=self.hmac_key)
+            stored = self._directory.put(place, data, only_new=only_new, kernel=kernel)
             if stored:
                 self._note_written(self._directory, place, entry.byte_len)
         if stored is None:
@@ -315,8 +317,10 @@ class DiskPipelineCache:
             If a root cannot be read.
         """
         listed: set[str] = set()
-        for layer in (one for one in self._layers if one.is_usable()):
-            for stored in walk.stored_entries(layer.root):
+        layers = [layer for layer in self._layers if layer.is_usable()]
+        names = ChainMap(*[layer.kernel_names() for layer in layers])
+        for layer in layers:
+            for stored in walk.stored_entries(layer.root, names):
                 if stored.key not in listed:
                     listed.add(stored.key)
                     yield stored
@@ -357,15 +361,7 @@ class DiskPipelineCache:
         CacheUnusable
             If there is no root, or it may not be used or written to.
         """
-        directory = self._directory
-        reason = "it is in memory only" if directory is None else directory.unchangeable_reason()
-        if reason:
-            raise CacheUnusable(
-                f"the cache{'' if directory is None else f' in {directory.root.path}'} may not be changed: {reason}",
-                fix="open a directory of your own, and not read-only",
-                root=None if directory is None else directory.root.path,
-                reason=reason,
-            )
+        require_changeable(self._directory)
 
     def usage(self, *, base: bool = False) -> walk.CacheUsage:
         """Count the files below the root, or the base, by kind, and the bytes the file system gave them; all are looked at.

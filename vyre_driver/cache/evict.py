@@ -132,6 +132,7 @@ def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> Pr
     sweep = _Sweep(tally, time.time())
     in_quarantine = sweep.quarantine(quarantine_of(root), max_bytes)
     files: list[tuple[float, int, str]] = []
+    sweep.shard(root.path)  # what a killed process left of the names of kernels
     for shard in trusted_shards(root):
         files += sweep.shard(shard)
     files.sort()

@@ -31,11 +31,12 @@ _ABSENT = "none"
 
 @dataclass(frozen=True, slots=True)
 class NearEntry:
-    """An entry that is not the one looked for: its key in hex, how many fields agree, and each difference in words."""
+    """An entry that is not the one looked for: its key in hex, how many fields agree, each difference in words, its kernel."""
 
     key: str
     shared_fields: int
     differences: tuple[str, ...]
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ def nearest_entries(manifest: bytes, stored: Iterable[StoredEntry]) -> tuple[tup
     recent = heapq.nlargest(MAX_COMPARED, stored, key=lambda one: one.used_at)
     scored = [(_shared(wanted, dict(one.fields())), one.used_at, one.key, one) for one in recent]
     best = heapq.nlargest(MAX_NEAREST, scored, key=lambda one: one[:3])
-    nearest = tuple(NearEntry(one.key, shared, differences(dict(one.fields()), wanted)) for shared, _, _, one in best)
+    nearest = tuple(
+        NearEntry(one.key, shared, differences(dict(one.fields()), wanted), one.kernel) for shared, _, _, one in best
+    )
     return nearest, len(recent)
 
 

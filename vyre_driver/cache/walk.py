@@ -13,7 +13,7 @@ from vyre_driver.identity.manifest import FieldValue, decode_manifest
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from vyre_driver.cache.root import CacheRoot
 
@@ -37,6 +37,8 @@ class StoredEntry:
     used_at: float
     header: EntryHeader
     manifest: bytes
+    kernel: str = ""
+    """The name of the kernel that it was compiled for, as events have it, made printable; empty where none was kept."""
 
     @property
     def imported(self) -> bool:
@@ -93,17 +95,20 @@ def quarantine_of(root: CacheRoot) -> str | None:
         return None
 
 
-def stored_entries(root: CacheRoot) -> Iterator[StoredEntry]:
-    """Yield the entries of a root, in no order; raw blobs and what has no header of this format are left out."""
+def stored_entries(root: CacheRoot, names: Mapping[str, str] | None = None) -> Iterator[StoredEntry]:
+    """Yield the entries of a root, in no order; raw blobs and what has no header of this format are left out.
+
+    ``names`` are those of kernels, by key in hex.
+    """
     for shard in trusted_shards(root):
         for entry, found in listing(shard):
             is_ours = FILE_NAME.fullmatch(entry.name) is not None and root.trusts_file(found)
-            stored = read_stored(entry.path, found) if is_ours else None
+            stored = read_stored(entry.path, found, (names or {}).get(entry.name[:64], "")) if is_ours else None
             if stored is not None:
                 yield stored
 
 
-def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
+def read_stored(path: str, found: os.stat_result, kernel: str = "") -> StoredEntry | None:
     """Return the entry that a file's first bytes describe, or None when they are not those of an entry or cannot be read."""
     try:
         with Opened(path, OPEN_TO_READ) as descriptor:
@@ -120,7 +125,7 @@ def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
         return None
     key = os.path.basename(path)[:64]  # noqa: PTH119
     size, allocated = found.st_size, found.st_blocks * BLOCK_BYTES
-    return StoredEntry(path, key, size, allocated, found.st_mtime, header, data[HEADER_BYTES:end])
+    return StoredEntry(path, key, size, allocated, found.st_mtime, header, data[HEADER_BYTES:end], kernel)
 
 
 def usage(root: CacheRoot) -> CacheUsage:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from vyre_driver.cache.entry import PipelineEntry
     from vyre_driver.cache.walk import StoredEntry
 
+NO_NAME = "-"
+_WIDEST_NAME = 40  # of the column; a longer one moves what follows it
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes: verbs of its own."""
@@ -164,8 +167,8 @@ def _info(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 def _list(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """List the entries by their headers."""
     entries = [_listed(one) for one in sorted(cache.entries(), key=lambda one: (-one.used_at, one.key))]
-    now = time.time()
-    tell(options, {"entries": entries}, *(_line(one, now) for one in entries))
+    now, width = time.time(), min(_WIDEST_NAME, max((len(one["kernel"] or NO_NAME) for one in entries), default=0))
+    tell(options, {"entries": entries}, *(_line(one, now, width) for one in entries))
     return 0
 
 
@@ -173,6 +176,7 @@ def _listed(entry: StoredEntry) -> dict[str, Any]:
     fields = dict(entry.fields())
     return {
         "key": entry.key,
+        "kernel": entry.kernel or None,
         "path": entry.path,
         "bytes": entry.byte_len,
         "native_bytes": entry.header.native_bytes,
@@ -185,11 +189,12 @@ def _listed(entry: StoredEntry) -> dict[str, Any]:
     }
 
 
-def _line(one: dict[str, Any], now: float) -> str:
+def _line(one: dict[str, Any], now: float, width: int) -> str:
     kind = f"{human_bytes(one['native_bytes'])} compiled" if one["native_bytes"] else "SPIR-V only"
     marks = ", imported" if one["imported"] else ""
     used = human_time(now - one["used_at"])
-    what = f"{one['key'][:KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
+    name = one["kernel"] or NO_NAME
+    what = f"{one['key'][:KEY_DIGITS]}  {name:<{width}}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
     return f"{what}  {printable(one['driver'])}"
 
 
@@ -198,7 +203,8 @@ def _show(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     entry = find_entry(cache, options.key)
     listed = _listed(entry)
     fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in entry.fields()}
-    lines = (f"  {printable(name)}: {printable(value)}" for name, value in {**listed, **fields}.items())
+    shown = {**listed, "kernel": listed["kernel"] or NO_NAME, **fields}
+    lines = (f"  {printable(name)}: {printable(value)}" for name, value in shown.items())
     tell(options, {**listed, "manifest": fields}, *lines)
     return 0
 
@@ -228,14 +234,16 @@ def _why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     lookup = cache.peek(key)
     near, _ = nearest_entries(key.manifest, (one for one in cache.entries() if one.key != entry.key))
     here = [name for name, ids in devices_here() if ids == entry.header.ids]
-    nearest = [dataclasses.asdict(one) for one in near]
+    told = {"key": entry.key, "kernel": entry.kernel or None, "verdict": lookup.verdict.name, "reason": lookup.reason}
     tell(
         options,
-        {"key": entry.key, "verdict": lookup.verdict.name, "reason": lookup.reason, "devices": here, "nearest": nearest},
+        {**told, "devices": here, "nearest": [{**dataclasses.asdict(one), "kernel": one.kernel or None} for one in near]},
         f"{entry.key}: {lookup.reason}",
+        f"kernel {entry.kernel or NO_NAME}",
         f"for {', '.join(here)}" if here else "for a device or driver that is not here",
         *(
-            f"{one.key[:KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}"
+            f"{one.key[:KEY_DIGITS]} ({one.kernel or NO_NAME}) differs in "
+            f"{printable('; '.join(one.differences)) or 'nothing in the manifest'}"
             for one in near
         ),
     )

@@ -65,7 +65,7 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
         timeline.add(Stage.VALIDATE, validating, 0, named)
     if lookup.entry is None:
         storing = timeline.now()
-        context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
+        context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS, kernel=source.name)
         timeline.add(Stage.STORE, storing, 0, named)
         if not entry.native:  # asked only now: what comes must not meet an entry without code
             context.first_pipelines.look_elsewhere(key, entry.spirv)

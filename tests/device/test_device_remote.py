@@ -16,7 +16,7 @@ from machines import X, counts_of, entry_of, events_of, given, remote_counts, us
 from racing import USE, race
 
 from vyre_driver import Driver
-from vyre_driver.cache import flight
+from vyre_driver.cache import DiskPipelineCache, flight
 from vyre_driver.errors import CacheNotWarm, InvalidSetting
 from vyre_driver.remote.outcome import Fetch
 from vyre_driver.spirv.shipped import shipped_module
@@ -41,6 +41,22 @@ def test_what_one_machine_has_compiled_the_other_takes(machines: Machines, witne
     assert (counts, given(witness)) == ({"miss": 1, "put": 2, "remote_hit": 1}, [1032])
     trace, counts = use()
     assert (trace.verdict.name, counts, given(witness)) == ("HIT", {"hit": 1}, [1032])
+
+
+@pytest.mark.parametrize("must_be_warm", [False, True])
+def test_an_entry_that_a_kernel_takes_from_the_store_has_the_kernels_name(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch, *, must_be_warm: bool
+) -> None:
+    machines.be("builder", signs=True)
+    use()
+    root = machines.be("reader")
+    if must_be_warm:
+        monkeypatch.setenv("VYRE_ASSERT_WARM", "1")
+    with Driver() as driver:
+        driver.compile(shipped_module("saxpy"))
+        events_of(driver, EventKind.FETCH, 1)
+    assert [(entry.kernel, entry.imported) for entry in DiskPipelineCache(root).entries()] == [("saxpy.spv", True)]
+    assert given(witness) == [0]
 
 
 def test_what_was_imported_is_never_sent_on(machines: Machines, witness: Path) -> None:

@@ -346,3 +346,17 @@ def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypat
         assert use(root) == ("", {"marker_failed": 1})
     cache = DiskPipelineCache(root)
     assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
+
+
+def test_a_read_only_cache_changes_no_mark_and_still_gives_no_driver_what_it_died_on_twice(root: Path) -> None:
+    die_and_compile_again(root)
+    die_and_compile_again(root)
+    left = root / MARKS / f"{'cd' * 32}.mark"
+    left.touch()
+    before = {path.name: path.read_bytes() for path in (root / MARKS).iterdir()}
+    cache = DiskPipelineCache(root, readonly=True)
+    swept = CrashMarkers(cache).sweep()
+    with CrashMarkers(cache).first_use(KEY, BLOB) as refused, CrashMarkers(cache).first_use(KEY, BLOB + b"else") as other:
+        pass
+    after = {path.name: path.read_bytes() for path in (root / MARKS).iterdir()}
+    assert (swept, refused, other, after) == ({}, TWICE, "", before)

@@ -248,8 +248,12 @@ class EntryDirectory:
         self._quarantine(place, (found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_size, found.st_mtime_ns))
 
     def own_directory(self, name: str, *, create: bool) -> str | None:
-        """Return the path of a sub-directory beside those of the entries; None when it may not be used, or is not there."""
-        create = create and not self.read_only
+        """Return the path of a sub-directory beside those of the entries; None when it may not be used, or is not there.
+
+        With ``create`` something is to be written there, so that a read-only directory has none.
+        """
+        if create and self.read_only:
+            return None
         if not (self.make_usable() if create else self.is_usable()):
             return None
         try:

@@ -82,7 +82,7 @@ class DiskPipelineCache:
         self._layers = tuple(one for one in (self._directory, self._base) if one is not None)
         self._memory = MemoryEntries()
         self._pruner = evict.Pruner(self._directory, self._tally, max_bytes)
-        self._readonly = readonly
+        self.readonly = readonly
         self._pending = PendingFlush()
         self.hmac_key = hmac_key
 
@@ -121,7 +121,7 @@ class DiskPipelineCache:
         """Return the arguments that open the same cache in another process; the key is among them."""
         return {
             "root": self._root,
-            "readonly": self._readonly,
+            "readonly": self.readonly,
             "shared": self._directory is not None and self._directory.root.shared,
             "max_bytes": self._pruner.max_bytes,
             "base": self._base and self._base.root.path,
@@ -161,7 +161,7 @@ class DiskPipelineCache:
             self._tally.ignore_error("put", OSError(refused))
             return False
         stored = None
-        if self._directory is not None and not self._readonly:
+        if self._directory is not None and not self.readonly:
             place = _fast.shard_path(key.digest)
             data = encode_entry(key.digest, entry, hmac_key=self.hmac_key)
             stored = self._directory.put(place, data, only_new=only_new, kernel=kernel)
@@ -175,7 +175,7 @@ class DiskPipelineCache:
 
     def set_aside(self, digest: bytes) -> None:
         """Move the entry of a key, given by its digest, to the quarantine, if it is there."""
-        if self._directory is not None and not self._readonly and self._directory.is_usable():
+        if self._directory is not None and not self.readonly and self._directory.is_usable():
             self._directory.set_aside(_fast.shard_path(digest))
         self._memory.drop(digest)
 
@@ -272,7 +272,7 @@ class DiskPipelineCache:
         return {
             "root": None if self._root is None else self._root_text,
             "refused": (self._directory.refused or None) if self._directory is not None else None,
-            "readonly": self._readonly,
+            "readonly": self.readonly,
             "base": self._base and self._base.root.path,
             "sealed": self.hmac_key is not None,
             "counts": self._tally.counts(),

@@ -144,7 +144,7 @@ class SingleFlight:
 
     def _sweep(self) -> None:
         """Remove, once, what killed processes have left behind: an hour old, and held by no process."""
-        directory = None if self._is_swept else self._cache.own_directory(FLIGHTS, create=False)
+        directory = None if self._is_swept or self._cache.readonly else self._cache.own_directory(FLIGHTS, create=False)
         self._is_swept = True
         if directory is None:
             return

@@ -41,6 +41,7 @@ _MACHINE_ID = "/etc/machine-id"
 _LONGEST_WAIT_S = 5.0
 _LOOK_S = 0.005
 _LISTS_KEPT_S = 90 * 24 * 3600
+_DEADLY = "the driver has died on this blob twice"
 
 
 class CrashMarkers:
@@ -60,7 +61,7 @@ class CrashMarkers:
     def sweep(self) -> dict[bytes, str]:
         """Set aside the entries whose marker no process holds; return why, by key digest. Cheap without markers."""
         found: dict[bytes, str] = {}
-        directory = self._cache.own_directory(MARKS, create=False)
+        directory = None if self._cache.readonly else self._cache.own_directory(MARKS, create=False)
         if directory is None:
             return found
         try:
@@ -89,13 +90,13 @@ class CrashMarkers:
             return
         directory = self._cache.own_directory(MARKS)
         if directory is None:
-            yield ""
+            yield _DEADLY if self.is_deadly(blob) else ""
             return
         path = directory / f"{key.hex}.mark"
         marker, reason = self._take(path, key.digest)
         # Asked only now: the previous holder of the marker has found out.
         if not reason and self._lists(directory, self._deadly_name, digest):
-            reason = "the driver has died on this blob twice"
+            reason = _DEADLY
         is_known = bool(reason) or self._lists(directory, self._good_name, digest)
         if marker is None or is_known:
             if marker is not None:

@@ -96,7 +96,7 @@ class Breaker:
         """Close it: the store has answered."""
         if self._times:
             self._until, self._times, self.reason = 0.0, 0, ""
-            directory = self._cache.own_directory(FOLDER, create=False)
+            directory = None if self._cache.readonly else self._cache.own_directory(FOLDER, create=False)
             if directory is not None:
                 try:
                     (directory / self._file).unlink(missing_ok=True)

@@ -66,7 +66,6 @@ BODIES = {
     "1 or -0 by a branch": "t = 1.0\nif not x[i] > 0.0: t = -0.0\no[i] = t",
     "a negated choice": "o[i] = -(-1.0 if x[i] > 0.0 else 0.0)",
     "1 or -0 by a pushed number": "o[i] = 1.0 if n > 0 else -0.0",
-    "1 or -0 of halves": "o[i] = f32(f16(1.0) if x[i] > 0.0 else f16(-0.0))",
     "1 or -0 of f64": "o[i] = f32(f64(1.0) if x[i] > 0.0 else f64(-0.0))",
     "-1 or 0 by a branch": "t = -1.0\nif x[i] > 0.0: t = 0.0\no[i] = t",
     "a sine of 0": "o[i] = x[i] * math.sin(0.0)",

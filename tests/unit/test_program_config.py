@@ -15,6 +15,7 @@ from vyre_driver.identity.keys import policy_fields
 from vyre_driver.ir import BufferDecl, DataType, Program, atomic_add, buf_len, f32, fma, gid_x, if_, let, load, store
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import STRICT_VERSION
 from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Decoration, Op
@@ -67,7 +68,7 @@ def test_upstreams_policy_does_not_know_of_it() -> None:
 
 def test_it_stands_in_the_key_under_names_that_tell() -> None:
     found = [LoweringTarget(contracts=one, checks=not one).options() for one in (False, True)]
-    same = {"strict": 1, "fuses": 1, "divides": 0, "fences": 1, "hides": 0}
+    same = {"strict": STRICT_VERSION, "fuses": 1, "divides": 0, "fences": 1, "hides": 0}
     assert found == [{**same, "contracts": 0, "checks": 1}, {**same, "contracts": 1, "checks": 0}]
 
 

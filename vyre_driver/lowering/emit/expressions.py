@@ -105,7 +105,7 @@ class Expressions:
         handlers: dict[type[Expr], Callable[[Any], Value]] = {
             LitU32: lambda term: Value(code.const(term.value), U32),
             LitI32: lambda term: Value(code.const_i32(term.value), I32),
-            LitF32: lambda term: Value(floats.constant(code, term.bits), F32),
+            LitF32: lambda term: Value(code.const_f32(term.bits), F32),
             LitBool: lambda term: Value(code.const_bool(value=term.value), BOOL),
             OpaqueExpr: self._opaque,
             Var: lambda term: self.variables.read(term.name),

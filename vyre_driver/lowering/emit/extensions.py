@@ -62,7 +62,7 @@ def _known_bits(code: Code, value: Value) -> int | None:
 
 def _constant(code: Code, target: Kind, bits: int) -> int:
     if target is F32:
-        return floats.constant(code, bits)
+        return code.const_f32(bits)
     return code.const_i32(bits) if target is I32 else code.const(bits)
 
 

@@ -82,14 +82,13 @@ def unfoldable(code: Code, operand: int) -> int:
     return operand if isinstance(known, int) and known & MAGNITUDE >= least else hidden_float(code, operand)
 
 
-def constant(code: Code, bits: int) -> int:
-    """Return an f32 constant by its bits.
+def with_its_sign(code: Code, operand: int) -> int:
+    """Return a float that may be chosen: with exact floats, no compiler knows that it is the constant -0.0.
 
-    With exact floats no compiler knows that -0.0 is one: NVIDIA's (580.159.04 on an H200) makes a number of the condition of
-    ``1.0 if c else -0.0``, also where a branch or the bits decide, and the zero loses its sign.
+    NVIDIA's (580.159.04 on an H200) makes a number of the condition of ``1.0 if c else -0.0``, also where a branch or the bits
+    decide, and the zero loses its sign.
     """
-    made = code.const_f32(bits)
-    return _hidden_float(code, made) if bits == SIGN and code.target.strict else made
+    return _hidden_float(code, operand) if code.target.strict and code.floats.get(operand) == SIGN else operand
 
 
 def hidden_float(code: Code, operand: int) -> int:
@@ -231,6 +230,7 @@ def select(code: Code, condition: int, yes: int, no: int) -> int:
     """
     if {code.floats.get(yes), code.floats.get(no)} in _WITH_ANOTHER_SIGN:
         yes, no = unfoldable(code, yes), unfoldable(code, no)
+    yes, no = with_its_sign(code, yes), with_its_sign(code, no)
     return kept(code, code.select(Form.F32, condition, yes, no), yes, no)
 
 

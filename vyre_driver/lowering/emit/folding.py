@@ -95,7 +95,7 @@ def _alternatives(known: Known) -> int:
 
 def _emitted(code: Code, known: Known) -> int:
     if not isinstance(known, Choice):
-        return floats.constant(code, known)
+        return code.const_f32(known)
     result = floats.select(code, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
     code.floats[result] = known
     return code.normal(result)  # as all results are

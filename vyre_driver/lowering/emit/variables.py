@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import Code, Value, cannot
-from vyre_driver.lowering.emit.floats import hidden_float
+from vyre_driver.lowering.emit.floats import hidden_float, with_its_sign
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
@@ -76,7 +76,7 @@ class Variables:
     def _put(self, slot: _Slot, value: Value) -> None:
         code, stored = self._code, value.id
         if value.kind.form is Form.F32 and code.target.strict:
-            stored = hidden_float(code, stored)  # or a compiler finds a constant when it unrolls a loop
+            stored = hidden_float(code, with_its_sign(code, stored))  # or a compiler finds a constant when it unrolls a loop
         code.effect(Ins.Store, slot.variable, stored)
         self._renew(slot)
         code.remember((slot.variable, slot.version), stored)

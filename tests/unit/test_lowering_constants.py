@@ -26,6 +26,7 @@ from vyre_driver.ir import (
     fma,
     gid_x,
     i32,
+    if_,
     let,
     lid_x,
     lid_y,
@@ -282,6 +283,25 @@ WITH_ZEROS = {
     "a product with a choice": (X * select(load(FLAGS, 0), f32(2.0), ZERO), 1),
     "a product with 2": (X * f32(2.0), 0),
 }
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_negative_zero_that_is_chosen_or_assigned_is_hidden_where_floats_are_exact(lower: Lower, *, strict: bool) -> None:
+    flag = load(FLAGS, gid_x())
+    body = [
+        store(OUT, gid_x(), select(flag, f32(1.0), NEGATIVE_ZERO)),
+        let("t", f32(1.0)),
+        if_(flag, [assign("t", NEGATIVE_ZERO)]),
+        store(OUT, gid_x(), var("t", F32)),
+    ]
+    code = decoded(lower(Program.wrapped([OUT, FLAGS], (1, 1, 1), body), (), LoweringTarget(strict=strict)).code)
+    floats = {operands[0] for opcode, operands in code if opcode == Op.TypeFloat}
+    zeros = {
+        operands[1] for opcode, operands in code if opcode == Op.Constant and operands[0] in floats and operands[2] == SIGN
+    }
+    chosen = [operands for opcode, operands in code if opcode == Ins.Select and zeros & set(operands[3:])]
+    assigned = [operands for opcode, operands in code if opcode == Ins.Store and operands[1] in zeros]
+    assert (len(chosen), len(assigned)) == ((0, 0) if strict else (1, 1))
 
 
 @pytest.mark.parametrize("name", WITH_ZEROS)

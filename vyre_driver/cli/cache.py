@@ -8,10 +8,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import os
 import time
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +20,10 @@ from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry
 from vyre_driver.cli.options import add_json, printable, say, tell
 from vyre_driver.cli.progress import human_bytes, human_count, human_time, progress
 from vyre_driver.errors import FileUnusable
+from vyre_driver.process.whole_files import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import BinaryIO
 
     from vyre_driver.cache.entry import PipelineEntry
@@ -272,7 +271,7 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     keys = {find_entry(cache, one).key for one in options.keys} or None
     path = Path(options.file)
     try:
-        with _new_file(path) as file, progress("exporting") as step:
+        with whole_file(path) as file, progress("exporting") as step:
             listed = export_bundle(cache, file, keys, step, _sign(cache) if options.sign else None)
         size = path.stat().st_size
         vouched = "signed" if options.sign else "sealed" if cache.hmac_key else "not sealed"
@@ -306,27 +305,6 @@ def _opener(cache: DiskPipelineCache, *, trust_all: bool) -> Callable[[bytes], t
         return lambda data: (Verdict.HIT, data[ENVELOPE_BYTES:])
     trust = trust_of_settings(cache.hmac_key)
     return (lambda data: opened(data, trust, MAX_ENTRY_BYTES)[:2]) if trust else None
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file under another name and give it its own at the end: a bundle is whole or not there.
-
-    A pipe or a device is written directly, so is what is open already (``/dev/stdout``); a link goes on leading to its file.
-    """
-    place = Path(os.path.realpath(path))
-    if str(path).startswith(("/dev/", "/proc/")) or (place.exists() and not place.is_file()):
-        with path.open("wb") as opened:
-            yield opened
-        return
-    temporary = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-        temporary.replace(place)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _unusable(what: str, name: str, error: OSError) -> FileUnusable:

@@ -333,7 +333,11 @@ def test_the_prompt() -> None:
             said += part
         child.wait(60)
     os.close(ours)
-    expected = "[42. 42.]" if HAS_PROMPT_LINES else "the source of 'k' cannot be had: it was defined by exec or at the prompt"
+    expected = (
+        "array([42., 42.], dtype=float32)"
+        if HAS_PROMPT_LINES
+        else "the source of 'k' cannot be had: it was defined by exec or at the prompt"
+    )
     assert expected in said.decode().replace("\r\n", "\n")
 
 

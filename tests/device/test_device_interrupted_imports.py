@@ -95,15 +95,17 @@ except Exception as error:
 """
     program = f"""
 import sys
-try:
+if sys.version_info >= (3, 13):
     import _interpreters as interpreters
-except ImportError:
+    number = interpreters.create("legacy")
+else:
     import _xxsubinterpreters as interpreters
+    number = interpreters.create(isolated=False)
 inner = {inner!r}.format(path=sys.path)
-interpreters.run_string(interpreters.create(), inner)
+print(interpreters.run_string(number, inner))
 """
     ended = run_python("-c", program)
     assert ended.stdout == (
         "UnsupportedFeature kompute works in Python's main interpreter alone, and this is a subinterpreter. "
-        "Fix: open the driver in the main interpreter; under mod_wsgi, set WSGIApplicationGroup %{GLOBAL}.\n"
+        "Fix: open the driver in the main interpreter; under mod_wsgi, set WSGIApplicationGroup %{GLOBAL}.\nNone\n"
     )

@@ -172,6 +172,7 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
         "exits_with_a_daemon_thread_that_keeps_calling",
         "forked_child_gets_an_error_and_the_parent_works_on",
         "forked_child_exits",
+        "forked_child_ends_without_the_exit_handlers_of_its_parents_libraries",
         "forked_child_drops_what_it_inherited",
         "forked_child_drops_a_copy_that_runs",
         "forked_child_closes_the_driver",

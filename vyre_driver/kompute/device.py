@@ -381,6 +381,8 @@ def _note_open(device: KomputeDevice) -> None:
 
 
 def _abandon_all() -> None:
+    if _opened_in:
+        _layer.skip_exit_handlers()
     _layer.abandon_unfinished()
     for one in list(_OPEN.values()):
         device = one()

@@ -5,6 +5,7 @@ Usage: lifetime_forks.py CASE
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import dataclasses
 import gc
@@ -35,13 +36,20 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def fork_and_wait(child: Callable[[], object]) -> None:
-    """Run ``child`` in a fork that ends as programs do, and pass its exit status on if it is not 0."""
+def fork() -> int:
+    """Fork, and have a child that hangs end by a signal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: forking with threads; that is the test
         pid = os.fork()
     if pid == 0:
         signal.alarm(HANGS_AFTER_S)  # faulthandler's watchdog would wait for a thread that did not come along
+    return pid
+
+
+def fork_and_wait(child: Callable[[], object]) -> None:
+    """Run ``child`` in a fork that ends as programs do, and pass its exit status on if it is not 0."""
+    pid = fork()
+    if pid == 0:
         child()
         sys.exit(0)
     _, status = os.waitpid(pid, 0)
@@ -69,10 +77,23 @@ def forked_child_gets_an_error_and_the_parent_works_on() -> None:
 
 
 def forked_child_exits() -> None:
-    driver, kernel = used()
-    kept.extend((driver, kernel))
-    # NVIDIA's exit handlers crash in a forked child, in plain C programs too: such a child has to leave them out.
-    fork_and_wait(lambda: None if driver.device.is_software else os._exit(0))
+    kept.extend(used())
+    fork_and_wait(lambda: None)
+
+
+def forked_child_ends_without_the_exit_handlers_of_its_parents_libraries() -> None:
+    libc = ctypes.CDLL(None)
+    kept.extend(used())
+    libc.on_exit(libc.abort, None)
+    read, write = os.pipe()
+    if fork() == 0:
+        libc.fdopen.restype = ctypes.c_void_p
+        libc.fputs(b"42", ctypes.c_void_p(libc.fdopen(write, b"w")))  # in the buffer of C's
+        atexit.register(os.write, write, b"and ")
+        sys.exit(3)
+    _, status = os.wait()
+    ended = (os.waitstatus_to_exitcode(status), os.read(read, 100))
+    os._exit(0 if ended == (3, b"and 42") else 5)
 
 
 def forked_child_drops_what_it_inherited() -> None:
@@ -222,18 +243,20 @@ def forked_with_a_handler_that_another_library_registered() -> None:
     memory = [driver.zeros(one.element_count or 64, one.dtype or np.uint8) for one in kernel.buffers]
     numbers = {one.name: 1 for one in kernel.push_constants}
     lets_go = driver.context.device.layer is not None  # else kompute compiles with the GIL
-    looked, made, begins = threading.Event(), threading.Event(), threading.Event()
+    looked, made, begins, forked = (threading.Event() for _ in range(4))
     got_in: list[bool] = []
 
     def look() -> None:
         begins.wait()
         enumerate_devices()
         looked.set()
+        forked.wait()  # a thread that ends needs a lock that Python 3.14 holds while it forks
 
     def make() -> None:
         begins.wait()
         kernel.bind(*memory, push_constants=numbers, workgroups=1)
         made.set()
+        forked.wait()
 
     def prepare() -> None:
         begins.set()
@@ -246,6 +269,7 @@ def forked_with_a_handler_that_another_library_registered() -> None:
         thread.start()
     ctypes.CDLL(None)["__register_atfork"](handler, None, None, None)
     fork_and_wait(lambda: os._exit(0))
+    forked.set()
     for thread in threads:
         thread.join()
     if (got_in, looked.is_set(), made.is_set()) != ([False], True, True):

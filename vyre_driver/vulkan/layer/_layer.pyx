@@ -113,6 +113,7 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
     void vyre_prepare_fork()
     void vyre_end_fork()
+    void vyre_skip_exit_handlers()
     void vyre_drop_bound(vyre_device* device, const vyre_bound* bound)
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
@@ -288,6 +289,15 @@ def prepare_fork():
 def end_fork():
     """In the parent: let other threads compile again, also where there was no fork."""
     vyre_end_fork()
+
+
+def skip_exit_handlers() -> None:
+    """In a forked child: have it end without the exit handlers of C libraries that were registered before the fork.
+
+    Those of GPU drivers crash there, or wait for threads that were not copied. Python's own handlers run, and what C has buffered
+    is written.
+    """
+    vyre_skip_exit_handlers()
 
 
 def leak(thing) -> None:

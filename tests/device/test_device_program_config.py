@@ -39,12 +39,11 @@ def test_a_miss_says_which_way_of_lowering_the_nearest_entry_has(driver: Driver)
 
 
 def test_subnormals_are_the_devices_in_device_floats(driver: Driver) -> None:
-    """llvmpipe keeps them, as numpy does; other devices flush or keep them."""
+    """Devices flush or keep them: llvmpipe kept them up to Mesa 22.3 at least, and 26.1's does not."""
     tiny = np.full(4, 1e-40, np.float32)
     exact, own = (driver.compile(SUMS, config=ProgramConfig(floats=mode))(tiny, tiny).tolist() for mode in ("exact", "device"))
     assert exact == [0.0] * 4
     assert own in ([0.0] * 4, (2 * tiny + tiny).tolist())
-    assert driver.device.driver_id != 13 or own == (2 * tiny + tiny).tolist()
 
 
 STRAY = Program.wrapped([X, Y], (64, 1, 1), [store(Y, I + 1000, load(X, I + 1000))])

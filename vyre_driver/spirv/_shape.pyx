@@ -12,6 +12,7 @@ Source: SPIR-V 1.6, 2.4 (logical layout), 2.16.1 (universal validation rules), 3
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport strlen
 
 # What operands are, in order: t result type, r result, y type, v value, f function, b label of the same function, a any id,
 # l literal; for all that are left Y types, V values, A any ids, P pairs of value and label, L literals.

@@ -147,6 +147,7 @@ def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
         supports_specialization_constants=True,
         supports_f16=True,
         supports_f64=True,
+        supports_tensor_cores="cooperativeMatrix" in features,  # since Mesa 24 or so
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
@@ -160,6 +161,8 @@ def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
         supports_device_timestamps=True,
     )
     flags = PipelineFeatureFlags.SUBGROUP_OPS | PipelineFeatureFlags.F16 | PipelineFeatureFlags.PUSH_CONSTANTS
+    if "cooperativeMatrix" in features:
+        flags |= PipelineFeatureFlags.TENSOR_CORES
     found = DeviceProfile.from_physical_device(lavapipe, features, backend="kompute")
     assert (found, feature_flags(lavapipe, features)) == (expected, flags)
 

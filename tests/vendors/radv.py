@@ -1,6 +1,7 @@
 """What RADV compiles for a device that is not there: ``compiled.py`` in a child process, and what came of it.
 
-Mesa's driver for AMD's GPUs takes itself to be on a device of any family that RADV_FORCE_FAMILY names, and compiles for it.
+Mesa's driver for AMD's GPUs takes itself to be on a device of any family that RADV_FORCE_FAMILY names, and compiles for it. Since
+Mesa 26.1 that takes a drm-shim, which Debian does not have.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ICDS = (Path("/usr/share/vulkan/icd.d"), Path("/etc/vulkan/icd.d"))
+REMOVED = "RADV_FORCE_FAMILY=<family> has been removed"  # says RADV of Mesa 26.1
 FAMILIES = ("vega10", "navi21")  # subgroups of 64, and of 32 or 64
 HANGS_AFTER_S = 1800
 

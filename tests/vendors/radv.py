@@ -1,7 +1,7 @@
 """What RADV compiles for a device that is not there: ``compiled.py`` in a child process, and what came of it.
 
-Mesa's driver for AMD's GPUs takes itself to be on a device of any family that RADV_FORCE_FAMILY names, and compiles for it. Since
-Mesa 26.1 that takes a drm-shim, which Debian does not have.
+Mesa's driver for AMD's GPUs takes itself to be on a device of any family that RADV_FORCE_FAMILY names, and compiles for it.
+Since Mesa 26.1 that takes a drm-shim, which Debian does not have.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ cdef bint is_local_debug_info(const Module* module, const uint32_t* words, uint3
     """Return whether an instruction may stand anywhere in a function, also outside its blocks.
 
     So may DebugScope (23), DebugNoScope (24), DebugDeclare (28) and DebugValue (29) of both sets, and DebugLine (103) and
-    DebugNoLine (104) of the one for shaders. spirv-opt leaves a DebugNoScope behind the last block of a function. Later versions
-    of the set for shaders (glslang 16 names 102) keep the numbers of their instructions.
+    DebugNoLine (104) of the one for shaders. spirv-opt leaves a DebugNoScope behind the last block of a function.
+
+    Later versions of the set for shaders, as the 102 of glslang 16, keep the numbers of their instructions.
     """
     cdef const uint32_t* made
     if words[0] & 0xFFFF != 12 or length < 5:
@@ -27,7 +28,7 @@ cdef bint names_set(const uint32_t* made, const char* name) noexcept nogil:
 
 
 cdef bint names_version(const uint32_t* made, const char* name) noexcept nogil:
-    """Return whether an OpExtInstImport is of a set of this name and a version of three digits or more, the first of them no 0."""
+    """Return whether an OpExtInstImport is of a set of this name and a version of at least 100."""
     cdef uint32_t first = <uint32_t> strlen(name)
     cdef uint32_t at = first
     if not begins(made, name, first) or character(made, first) == c"0":

@@ -46,6 +46,7 @@ class Shown:
         command = [sys.executable, str(children / "shown.py"), *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], SOON_S)[0], "the process works, or fails, in vain"
         assert self.process.stdout.readline() == "ready\n"
 
     def end(self) -> tuple[int, ...]:

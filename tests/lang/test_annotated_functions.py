@@ -183,6 +183,7 @@ def test_numbers_are_what_annotations_say_where_that_holds_them(
             "convert: i32(...), or leave the annotation out",
         ),
         ("twice(2.5)", "f32", "'twice' takes v: i32, and is given 2.5", "convert: i32(...), or leave the annotation out"),
+        ("twice(v)", "u32", "'twice' takes v: i32, and is given u32", "convert: i32(...), or leave the annotation out"),
         ("word(v)", "i64", "'word' takes v: u32, and is given i64", "convert: u32(...), or leave the annotation out"),
         ("flag(v)", "i32", "'flag' takes v: bool, and is given i32", "convert: bool(...), or leave the annotation out"),
         (

@@ -1,12 +1,14 @@
-"""Annotations of the functions that kernels call: a type of the language says what a parameter, or the result, is there.
+"""Annotations of variables, of fields of records and of functions that kernels call, where they are types of the language.
 
-A value is converted as a variable's or an element's: where the type holds it, and else it is refused. Other annotations, those
-of Python's own types too, say nothing.
+A value is converted as by a store: where the type holds it, and else it is refused. Other annotations, those of Python's own
+types too, say nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 import types
 import typing
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.lang.frontend.conversions import cast, constant_as, keeps
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, kind_name
 from vyre_driver.lang.source.called import variadic_names
-from vyre_driver.lang.types import COMPUTED, WORDS, ScalarType, bool_, f32, i32
+from vyre_driver.lang.types import COMPUTED, ScalarType, bool_, f32, i32
 
 if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translation import Translation
@@ -98,22 +100,44 @@ def given_as(t: Translation, function: types.FunctionType, given: dict[str, Valu
         said = annotations.get(name)
         what = f"{function.__name__!r} takes {name}: {said}, and is given"
         if isinstance(value, Tuple) and name in variadic_names(function):  # each of which is what is said
-            items = tuple(_converted(t, item, said, what, node) for item in value.items)
+            items = tuple(annotated_as(t, item, said, what, node) for item in value.items)
             is_same = all(a is b for a, b in zip(items, value.items, strict=True))
             found[name] = value if is_same else Tuple(items, value.fields, value.made_by)
         else:
-            found[name] = _converted(t, value, said, what, node)
+            found[name] = annotated_as(t, value, said, what, node)
     return found
 
 
 def returned_as(t: Translation, function: types.FunctionType, value: Value, node: ast.AST) -> Value:
     """Return the result of a call with the type of the function's annotation; raises KernelTypeError."""
     said = own_annotations(t, function).get("return")
-    return _converted(t, value, said, f"{function.__name__!r} is annotated to return {said}, and returns", node)
+    return annotated_as(t, value, said, f"{function.__name__!r} is annotated to return {said}, and returns", node)
 
 
-def _converted(t: Translation, value: Value, said: object, what: str, node: ast.AST) -> Value:
-    """Return a value as the type that is said of it, if one is; ``what`` begins the sentence of a refusal."""
+def fields_as(t: Translation, record: Tuple, node: ast.AST) -> Tuple:
+    """Return a record whose fields have the types of their annotations; raises KernelTypeError."""
+    kind: type = record.made_by  # type: ignore[assignment] # a class
+    annotations = [(base, inspect.get_annotations(base)) for base in kind.__mro__]
+    items: list[Value] = []
+    for name, value in zip(record.fields, record.items, strict=True):
+        owner, annotation = next(((base, own[name]) for base, own in annotations if name in own), (kind, None))
+        said = _stated(t, _in_module_of(owner), annotation)
+        items.append(annotated_as(t, value, said, f"{kind.__name__}.{name} is annotated {said}, and is given", node))
+    is_same = all(a is b for a, b in zip(items, record.items, strict=True))
+    return record if is_same else Tuple(tuple(items), record.fields, kind)
+
+
+def _in_module_of(kind: type) -> types.FunctionType:
+    """Return a function whose names are those of the module of a class."""
+    module = sys.modules.get(kind.__module__)
+    return types.FunctionType((lambda: None).__code__, {} if module is None else vars(module))
+
+
+def annotated_as(t: Translation, value: Value, said: object, what: str, node: ast.AST) -> Value:
+    """Return a value as the type that its annotation states, if it states one; ``what`` begins the sentence of a refusal.
+
+    Constants are checked, and stay what they are: they take the type of what they stand beside.
+    """
     if isinstance(said, types.GenericAlias):
         return _items_converted(t, value, said, what, node)
     if not isinstance(said, ScalarType) or not isinstance(value, (Number, Constant, Tuple)):
@@ -124,12 +148,11 @@ def _converted(t: Translation, value: Value, said: object, what: str, node: ast.
     if isinstance(value, Constant):
         if said.is_whole and isinstance(value.value, float):
             raise t.mistyped(node, f"{what} {value.value!r}", _FIX.format(said))
-        constant_as(t, value, held, node)  # which refuses what does not fit
-        return value  # and takes the type of what it stands beside, as everywhere
-    is_word = value.is_natural and held in WORDS and value.type in WORDS
+        (cast if held.is_whole else constant_as)(t, value, held, node)  # which refuse what does not fit
+        return value
     if value.type is held:
         return value
-    if value.type is bool_ or is_word or keeps(value, held):
+    if value.type is bool_ or keeps(value, held):
         return cast(t, value, held, node)
     raise t.mistyped(node, f"{what} {value.type}", _FIX.format(said))
 
@@ -143,6 +166,6 @@ def _items_converted(t: Translation, value: Value, said: types.GenericAlias, wha
         kinds = kinds[:1] * len(items)
     if not isinstance(value, Tuple) or len(items) != len(kinds):
         raise t.mistyped(node, f"{what} {kind_name(value)}", "change the annotation, or leave it out")
-    made = tuple(_converted(t, item, one, what, node) for item, one in zip(items, kinds, strict=True))
+    made = tuple(annotated_as(t, item, one, what, node) for item, one in zip(items, kinds, strict=True))
     is_same = all(a is b for a, b in zip(made, items, strict=True))
     return value if is_same else Tuple(made, value.fields, value.made_by)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.errors import KernelSyntaxError
-from vyre_driver.lang.frontend.annotations import given_as, returned_as
+from vyre_driver.lang.frontend.annotations import fields_as, given_as, returned_as
 from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
 from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.functions import translator_of
@@ -22,6 +22,7 @@ from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.order import evaluated
 from vyre_driver.lang.frontend.records import check_as_tuple, constructor_of
 from vyre_driver.lang.frontend.results import Rooms, returned
+from vyre_driver.lang.frontend.typings import spot_of
 from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.source.called import call_signature
@@ -178,7 +179,11 @@ def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Val
     signature = call_signature(method)
     _, *parameters = signature.parameters.values()  # the first is the instance, or the class
     bound = _bound(t, kind.__name__, signature.replace(parameters=parameters), given, named, node)
-    return Tuple(tuple(bound[name] for name in fields), fields, kind)
+    given_record = Tuple(tuple(bound[name] for name in fields), fields, kind)
+    record = fields_as(t, given_record, node)
+    if record is not given_record:
+        t.joined(spot_of(node), "made", record)
+    return record
 
 
 def _bound(  # noqa: PLR0913 -- a call, and what is called

@@ -14,6 +14,7 @@ import numpy as np
 
 from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.frontend.annotations import fields_as
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
@@ -108,7 +109,7 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
         return Constant(given)
     if isinstance(given, tuple):
         items = tuple(host_value(t, item, f"{what}[{at}]", node) for at, item in enumerate(tuple.__iter__(given)))
-        return Tuple(items, getattr(type(given), "_fields", ()), type(given))
+        return _checked(t, Tuple(items, getattr(type(given), "_fields", ()), type(given)), what, node)
     if isinstance(given, np.ndarray):
         raise t.mistyped(node, f"{what!r} is an array of the host, captured from outside", "pass it as a parameter: In[...]")
     if isinstance(given, (list, dict, set, bytearray)):
@@ -156,7 +157,17 @@ def _record(t: Translation, given: object, what: str, node: ast.AST) -> Tuple:
         )
     names = tuple(one.name for one in dataclasses.fields(given))  # type: ignore[arg-type] # a dataclass
     items = tuple(host_value(t, getattr(given, one), f"{what}.{one}", node) for one in names)
-    return Tuple(items, names, kind)
+    return _checked(t, Tuple(items, names, kind), what, node)
+
+
+def _checked(t: Translation, record: Tuple, what: str, node: ast.AST) -> Tuple:
+    """Return a record from outside, whose fields have to hold what they are annotated with; raises KernelTypeError."""
+    typed = fields_as(t, record, node) if record.fields else record
+    for name, given, needed in zip(record.fields, record.items, typed.items, strict=False):
+        if given is not needed and isinstance(needed, Number):  # a scalar of numpy
+            problem = f"{what}.{name} is annotated {needed.type}, and is {kind_name(given)}"
+            raise t.mistyped(node, problem, "give the record a number of that type, or leave the annotation out")
+    return record
 
 
 def attribute(t: Translation, node: ast.Attribute) -> Value:

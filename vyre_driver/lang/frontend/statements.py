@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.nodes import Return
+from vyre_driver.lang.frontend.annotations import annotated_as
 from vyre_driver.lang.frontend.arithmetic import SIGNS, binary
 from vyre_driver.lang.frontend.branches import guarded, if_statement
 from vyre_driver.lang.frontend.checking import check_assert
@@ -116,7 +117,10 @@ def _annotated(t: Translation, node: ast.AnnAssign) -> Flow:
         )
     if node.value is None:
         raise t.unknown(node, "a declaration without a value", "give it one")
-    bind(t, node.target, cast(t, t.evaluate(node.value), scalar, node), node)
+    value = t.evaluate(node.value)
+    if isinstance(value, (Number, Constant)):
+        value = annotated_as(t, value, scalar, f"{ast.unparse(node.target)} is annotated {scalar}, and is given", node)
+    bind(t, node.target, cast(t, value, scalar, node), node)
     return FALLS
 
 

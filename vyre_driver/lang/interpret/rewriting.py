@@ -43,7 +43,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: numbers.positive,
     ast.Invert: lambda value: ~value,
 }
-JOINED, ASSIGNED, RETURNED, LOOP, CHOSEN, GIVEN = ("if", "assigned", "returned", "loop", "chosen", "given")
+JOINED, ASSIGNED, RETURNED, LOOP, CHOSEN, GIVEN, MADE = ("if", "assigned", "returned", "loop", "chosen", "given", "made")
 
 
 def rewritten(
@@ -262,7 +262,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         spot = spot_of(node)
         keywords = [ast.copy_location(ast.keyword(one.arg, self.visit(one.value)), one) for one in node.keywords]
-        return self._invoked(spot, self.visit(node.func), [self.visit(one) for one in node.args], keywords, node)
+        made = self._invoked(spot, self.visit(node.func), [self.visit(one) for one in node.args], keywords, node)
+        return self._cast(self._known.get((spot, MADE)), made, node)  # a record, whose fields are as they are annotated
 
     def _invoked(
         self, spot: Spot, function: ast.expr, given: list[ast.expr], named: list[ast.keyword], node: ast.AST

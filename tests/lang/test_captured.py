@@ -183,6 +183,39 @@ def test_attributes_of_modules_and_classes_methods_and_codes_are_looked_at_too(m
     assert _value(made["default"]) == 3
 
 
+def _number(base: type, **methods: object) -> object:
+    """Return a number, or a member of an enumeration, of a class with these methods."""
+    if issubclass(base, enum.Enum):
+        made = types.new_class("Own", (base,), exec_body=lambda body: body.update({**methods, "A": 1}))
+        return made.A  # type: ignore[attr-defined] # its member
+    return type("Own", (base,), methods)(1)
+
+
+def _hundred(*_given: object) -> int:
+    return 100
+
+
+@pytest.mark.parametrize("base", [enum.IntEnum, enum.IntFlag, int, float])
+@pytest.mark.parametrize("method", ["__add__", "__rmul__", "__int__", "__float__", "__bool__", "__lt__", "__eq__", "__neg__"])
+def test_a_number_whose_class_computes_another_way_is_refused(base: type, method: str) -> None:
+    more = {"__hash__": base.__hash__} if method == "__eq__" else {}
+    number = _number(base, **{method: _hundred, **more})
+    with pytest.raises(KernelTypeError) as refused:
+        _kernel("x[i] + n", n=number).program()
+    fix = "n = n.value" if issubclass(base, enum.Enum) else f"n = {base.__name__}(n)"
+    assert (refused.value.problem, refused.value.fix) == (
+        f"'n' is an Own, which has {method} of its own, which kernels do not run",
+        f"take the plain number out of it before the kernel: {fix}",
+    )
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("base", [enum.IntEnum, enum.IntFlag, int, float])
+def test_a_number_whose_class_only_shows_it_another_way_is_the_number(base: type) -> None:
+    number = _number(base, __str__=_one, __repr__=_one, twice=_two)
+    assert _value(_kernel("n + 2", n=number)) == 3.0
+
+
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("expression", "expected"),

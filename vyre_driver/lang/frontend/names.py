@@ -45,6 +45,10 @@ _IMPORTS = {  # of names that messages and documents use, and that a module may 
     "np": "import numpy as np",
     "numpy": "import numpy",
 }
+_COMPARED = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
+_OF_NUMBERS = sorted(  # the methods by which Python computes with numbers, and converts them
+    _COMPARED | {one for one in {*dir(int), *dir(float)} - {*dir(object), "__getnewargs__", "__getformat__"} if one[:2] == "__"}
+)
 _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -103,10 +107,10 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
         return _type_of(t, given, node)
     if isinstance(given, np.generic):
         return _numpy_scalar(t, given, what, node)
-    if isinstance(given, enum.Enum):
-        return Host(given) if not isinstance(given, int) else Constant(int(given))
+    if isinstance(given, enum.Enum) and not isinstance(given, int):
+        return Host(given)
     if isinstance(given, (bool, int, float)):
-        return Constant(given)
+        return _python_number(t, given, what, node)
     if isinstance(given, tuple):
         items = tuple(host_value(t, item, f"{what}[{at}]", node) for at, item in enumerate(tuple.__iter__(given)))
         return _checked(t, Tuple(items, getattr(type(given), "_fields", ()), type(given)), what, node)
@@ -134,6 +138,25 @@ def _type_of(t: Translation, variable: TypeVar, node: ast.AST) -> Host:
         f"the type variable {variable.__name__!r} is in no parameter of the kernel",
         f"annotate one: x: In[{variable.__name__}]",
     )
+
+
+def _python_number(t: Translation, given: float, what: str, node: ast.AST) -> Constant:
+    """Return a number of Python's, of a class that computes as its base does, such as an IntEnum; raises KernelTypeError."""
+    kind, base = type(given), next(one for one in (bool, int, float) if isinstance(given, one))
+    if kind is base:
+        return Constant(given)
+    own = next((one for one in _OF_NUMBERS if one in vars(base) and _is_own(getattr(kind, one), getattr(base, one))), None)
+    if own is not None:
+        name = what.rpartition(".")[2]
+        fix = f"{name} = {what}.value" if isinstance(given, enum.Enum) else f"{name} = {base.__name__}({what})"
+        problem = f"{what!r} is {with_article(kind.__name__)}, which has {own} of its own, which kernels do not run"
+        raise t.mistyped(node, problem, f"take the plain number out of it before the kernel: {fix}")
+    return Constant(base.__pos__(given))  # type: ignore[arg-type] # an instance of it
+
+
+def _is_own(method: object, inherited: object) -> bool:
+    """Whether a method of a class of numbers is another one than its base has; those of flags do what kernels do."""
+    return method is not inherited and getattr(method, "__module__", None) != enum.__name__
 
 
 def _numpy_scalar(t: Translation, given: np.generic, what: str, node: ast.AST) -> Value:

@@ -110,6 +110,7 @@ class Dependences:
         self._is_settled = False
         self._supposed: dict[int, int] | None = None  # by key, while numbers are supposed
         self._smallest = -1
+        self._length: int | None = None
         self.computed = 0  # values so far
         self.numbers: dict[int, None] = {}
         """The keys of what a value was supposed for, but of lengths."""
@@ -264,12 +265,19 @@ class Dependences:
         """Have ``value`` take numbers for large ones, but 2 for that with the key ``smallest``; None ends that."""
         self._supposed, self._smallest = None if smallest is None else {}, -1 if smallest is None else smallest
 
+    def suppose_lengths(self, length: int | None) -> None:
+        """Have ``value`` take this for the length of each array; None ends that."""
+        self._length = length
+
     def _supposition(self, expr: Expr, at: Mapping[Axis, int]) -> int | None:
         """Return what is supposed of a value that is the same for all along the axes; None if it is not, or nothing is."""
-        if self._supposed is None or {*at, MEMORY, UNKNOWN} & self.sources_of(expr):
+        is_nothing_supposed = self._supposed is None and self._length is None
+        if is_nothing_supposed or {*at, MEMORY, UNKNOWN} & self.sources_of(expr):
             return None
-        key = self.key(expr)
         is_length = isinstance(expr, BufLen) or (isinstance(expr, Load) and "." in expr.buffer)
+        if self._supposed is None:
+            return self._length if is_length else None
+        key = self.key(expr)
         if not is_length:
             self.numbers[key] = None
         return self._supposed.setdefault(key, 2 if key == self._smallest else _LARGE + _APART * len(self._supposed))

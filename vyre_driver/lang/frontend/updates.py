@@ -31,6 +31,7 @@ _REPEATABLE = frozenset({BinOp.BIT_OR, BinOp.BIT_AND, BinOp.OR, BinOp.AND, BinOp
 _REPEATABLE_NAMES = frozenset({"", "abs", "bit_and", "bit_or", "bitcast", "max", "min"})
 _DEEPEST = 8
 _TRIED = 70  # indices for which conditions, and places, are computed
+_LENGTHS = 70, 53  # that are supposed of arrays which an index goes along
 _MOST_COMPUTED = 10_000  # values for one program, which take some 15 ms
 _MOST_NUMBERS = 4  # of those that an index depends on, each of which may be small
 _SMALL_FACTOR = 1 << 16
@@ -287,14 +288,30 @@ class _Updates(NamedTuple):
         return isinstance(first, LitU32) and first.value == 0 and is_length
 
     def _picks_one(self, condition: Condition, axis: Axis) -> bool:
-        """Whether a condition holds for one index along an axis alone: it is equal to what is the same for all."""
+        """Whether a condition holds for one index along an axis alone: it is equal to what is the same for all.
+
+        Or it is compared with lengths of arrays, and holds for one index where it goes as far as these, as in
+        ``i >= len(x) - 1``.
+        """
         expr = self.dependences.resolved(condition.expr)
-        if not isinstance(expr, Binary) or expr.op is not (BinOp.EQ if condition.holds else BinOp.NE):
-            return False
-        sides = expr.left, expr.right
-        return any(
-            self._is_index(one, axis) and axis not in self.dependences.sources_of(other) for one, other in (sides, sides[::-1])
-        )
+        if isinstance(expr, Binary) and expr.op is (BinOp.EQ if condition.holds else BinOp.NE):
+            for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
+                if self._is_index(one, axis) and axis not in self.dependences.sources_of(other):
+                    return True
+        return all(self._is_met_once(condition, axis, length) for length in _LENGTHS)
+
+    def _is_met_once(self, condition: Condition, axis: Axis, length: int) -> bool:
+        """Whether a condition holds for one of the indices of arrays of a length alone."""
+        on, met = self.dependences, 0
+        on.suppose_lengths(length)
+        for at in range(length):
+            value = on.value(condition.expr, {axis: at}, {})
+            if value is None or on.computed > _MOST_COMPUTED:
+                met = 0
+                break
+            met += bool(value) is condition.holds
+        on.suppose_lengths(None)
+        return met == 1
 
     def _is_index(self, expr: Expr, axis: Axis) -> bool:
         """Whether an expression is the index along an axis itself, or that and a number."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from mistaken_kernels import MISTAKEN
 
-from vyre_driver.errors import KernelSourceError
+from vyre_driver.errors import KernelSourceError, KernelTypeError
+from vyre_driver.lang import kernel
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
@@ -34,6 +36,42 @@ def messages() -> str:
 
 def test_each_mistake_is_told_with_its_place_and_a_fix() -> None:
     assert messages() == GOLDEN.read_text("utf-8")
+
+
+@pytest.mark.parametrize("of", ["i32", "u32", "i64"])
+@pytest.mark.parametrize("constant", [2**31, 2**32 - 1, 5 * 10**9, 2**63, 2**64 - 1])
+@pytest.mark.parametrize(
+    "expression",
+    ["v + {}", "{} - v", "v * {}", "v & {}", "v ^ {}", "v // {}", "v > {}", "max({}, v)", "i + {}", "v if v > 0 else {}"],
+)
+def test_each_fix_of_a_constant_that_does_not_fit_works(of: str, constant: int, expression: str) -> None:
+    def fixes(written: str) -> list[str]:
+        text = f"def k(i: Index, x: In[{of}], o: Out[f32]):\n    v = x[i]\n    o[i] = f32({written})\n"
+        try:
+            kernel.from_source(text).program()
+        except KernelSourceError as error:
+            return error.fix.split(", or ")
+        return []
+
+    for fix in fixes(expression.format(constant)):
+        write, convert = (
+            re.fullmatch(r"write (\w+\(\d+\))", fix),
+            re.fullmatch(r"convert the other side with (\w+)\(\.\.\.\)", fix),
+        )
+        assert write or convert
+        mended = expression.format(write[1]) if write else re.sub(r"\bv\b", f"{convert[1]}(v)", expression.format(constant))
+        assert fixes(mended) == []
+
+
+def test_a_constant_for_what_has_a_type_is_to_be_in_its_range() -> None:
+    for line in ("o[i] = 2147483648", "w = x[i]; w = 2147483648", "w: i32 = 2147483648"):
+        text = "def k(i: Index, x: In[i32], o: Out[i32]):\n    " + line.replace("; ", "\n    ") + "\n"
+        with pytest.raises(KernelTypeError) as refused:
+            kernel.from_source(text).program()
+        assert (refused.value.problem, refused.value.fix) == (
+            "2147483648 does not fit i32, which goes from -2147483648 to 2147483647",
+            "use a number in that range",
+        )
 
 
 if __name__ == "__main__":

@@ -167,9 +167,9 @@ def _float_division(t: Translation, sign: str, left: Number, right: Number) -> N
 def _shift(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) -> Number:
     like = right.type if isinstance(right, Number) and right.type.is_wide and right.type.is_whole else None
     one = t.draft.facts.refined(t.draft.shallow(typed(t, left, node, like)))
-    by = t.draft.facts.refined(t.draft.shallow(typed(t, right, node)))
     if isinstance(right, Constant) and not 0 <= right.value < one.type.bits:
         raise t.mistyped(node, f"{sign!r} by {right.value}", f"shift by 0 to {one.type.bits - 1}")
+    by = t.draft.facts.refined(t.draft.shallow(typed(t, right, node)))
     if not (one.type.is_whole and by.type.is_whole):
         raise t.mistyped(node, f"{sign!r} of {one.type} by {by.type}", "shift whole numbers")
     if one.type.is_wide:

@@ -37,11 +37,22 @@ def typed(t: Translation, value: Value, node: ast.AST, like: ScalarType | None =
         return constant_as(t, value, like, node)
     if isinstance(value.value, bool):
         return literal(bool_, value.value)
-    return constant_as(t, value, i32 if isinstance(value.value, int) else f32, node)
+    return constant_as(t, value, i32 if isinstance(value.value, int) else f32, node, is_alone=True)
 
 
-def constant_as(t: Translation, constant: Constant, scalar: ScalarType, node: ast.AST) -> Number:
-    """Return a constant as a type that it stands beside, without a cast: only what is exact, or a float."""
+def constant_as(  # noqa: PLR0913 -- a constant, its type, and where it stands
+    t: Translation,
+    constant: Constant,
+    scalar: ScalarType,
+    node: ast.AST,
+    beside: Number | None = None,
+    *,
+    is_alone: bool = False,
+) -> Number:
+    """Return a constant as a type, without a cast: only what is exact, or a float.
+
+    For the fix of a refusal: it stands ``beside`` a number, or ``is_alone``, so that it may have another type; else it may not.
+    """
     value = constant.value
     if scalar is bool_:
         if not isinstance(value, bool):
@@ -57,10 +68,18 @@ def constant_as(t: Translation, constant: Constant, scalar: ScalarType, node: as
         )
     low, high = scalar.bounds
     if not low <= int(value) <= high:
-        other = next((one for one in (u32, i64, u64) if high < int(value) <= one.bounds[1]), None)
-        fix = "use a number in that range" if other is None else f"write {other}({shown(value)})"
-        raise t.mistyped(node, f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}", fix)
+        what = f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}"
+        larger = [one for one in (u32, i64, u64) if (beside or is_alone) and high < int(value) <= one.bounds[1]]
+        raise t.mistyped(node, what, _fix_for_whole(int(value), larger, beside))
     return literal(scalar, int(value))
+
+
+def _fix_for_whole(value: int, larger: list[ScalarType], beside: Number | None) -> str:
+    """Return what to do about a whole constant that ``larger`` types hold: write one that may stand beside the number."""
+    meeting = [f"write {one}({value})" for one in larger if beside is None or keeps(beside, one)][:1]
+    if beside is not None and larger and not keeps(beside, larger[0]):
+        meeting.append(f"convert the other side with {larger[0]}(...)")
+    return ", or ".join(meeting) or "use a number in that range"
 
 
 def _whole(value: float) -> str:
@@ -291,4 +310,4 @@ def _beside(t: Translation, constant: Constant, other: Number, node: ast.AST) ->
         return typed(t, constant, node)
     if isinstance(constant.value, float) and other.type.is_whole and not other.type.is_wide:
         return constant_as(t, constant, f32, node)
-    return constant_as(t, constant, other.type, node)
+    return constant_as(t, constant, other.type, node, other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -216,10 +217,24 @@ def test_a_bundle_is_written_into_a_pipe_and_through_a_link(
     os.mkfifo(pipe)
     link.symlink_to(bundle)
     with subprocess.Popen(["/bin/cat", pipe], stdout=subprocess.PIPE) as reader:
-        assert run(capsys, "export", str(pipe))[0] == 0
+        told = data(capsys, "export", str(pipe))
         sent = reader.communicate(timeout=60)[0]
     assert run(capsys, "export", str(link))[0] == 0
     assert (pipe.is_fifo(), link.is_symlink(), sent) == (True, True, bundle.read_bytes())
+    assert (told["bytes"], len(told["entries"])) == (len(sent), 2)
+    assert root.exists()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_bundle_is_all_that_standard_output_gets(root: Path, tmp_path: Path, *, as_json: bool) -> None:
+    command = [sys.executable, "-m", "vyre_driver", "cache", "export", "/dev/stdout", *["--json"] * as_json]
+    piped = subprocess.run(command, capture_output=True, check=True)
+    bundle = tmp_path / "bundle.tar"
+    with bundle.open("wb") as file:
+        written = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True)
+    assert (bundle.read_bytes(), written.stderr) == (piped.stdout, piped.stderr)
+    assert f'"bytes": {len(piped.stdout)}' in piped.stderr.decode() if as_json else b"2 entries, 10.2 kB, " in piped.stderr
+    assert cli.main(["cache", "import", str(bundle), "--trust", "--any-device"]) == 0
     assert root.exists()
 
 

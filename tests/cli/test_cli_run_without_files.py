@@ -187,6 +187,14 @@ def test_an_output_that_cannot_be_written_is_an_error(device: str, status: int) 
     assert (done.returncode, b"error 2202: cannot write standard output (" in done.stderr) == (status, True), done.stderr
 
 
+@pytest.mark.parametrize("arguments", ["--help", "cache --help", "cache export --help", "--version", "--includes"])
+def test_a_text_that_cannot_be_written_is_an_error(arguments: str) -> None:
+    command = ["/bin/sh", "-c", f'"$0" -m vyre_driver {arguments} > /dev/full', sys.executable]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    line = "vyre-driver: error 2202: cannot write standard output (No space left on device). Fix: free some space.\n"
+    assert (done.returncode, done.stderr) == (2, line)
+
+
 @pytest.mark.device
 def test_an_included_shader_needs_no_file(run_here: RunChild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

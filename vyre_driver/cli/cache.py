@@ -8,8 +8,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import os
+import sys
 import time
 from collections import Counter
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -271,18 +274,42 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     keys = {find_entry(cache, one).key for one in options.keys} or None
     path = Path(options.file)
     try:
+        is_stdout = _is_stdout(path)
         with whole_file(path) as file, progress("exporting") as step:
-            listed = export_bundle(cache, file, keys, step, _sign(cache) if options.sign else None)
-        size = path.stat().st_size
+            counted = _Counted(file)
+            sign = _sign(cache) if options.sign else None
+            listed = export_bundle(cache, counted, keys, step, sign)  # type: ignore[arg-type] # it is only written to
         vouched = "signed" if options.sign else "sealed" if cache.hmac_key else "not sealed"
     except OSError as error:
         raise _unusable("write", options.file, error) from error
-    tell(
-        options,
-        {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": size},
-        f"{human_count(len(listed), 'entry')}, {human_bytes(size)}, {vouched}: {path}",
-    )
+    with redirect_stdout(sys.stderr) if is_stdout else nullcontext():  # behind a bundle nothing may follow
+        tell(
+            options,
+            {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": counted.size},
+            f"{human_count(len(listed), 'entry')}, {human_bytes(counted.size)}, {vouched}: {path}",
+        )
     return 0
+
+
+class _Counted:
+    """Writes into a file, which may be a pipe, and counts the bytes."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Have written nothing yet."""
+        self.size, self._file = 0, file
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        self._file.write(data)
+        self.size += len(data)
+
+
+def _is_stdout(path: Path) -> bool:
+    """Whether a file is what standard output goes to."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(sys.stdout.fileno()))
+    except (OSError, AttributeError):  # there is no such file yet, or no standard output
+        return False
 
 
 def _sign(cache: DiskPipelineCache) -> Callable[[bytes, PipelineEntry], bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vyre_driver import Driver
 from vyre_driver.errors import KernelFault, KernelTypeError
 from vyre_driver.lang import Kernel, RaceWarning, kernel
 
@@ -174,6 +175,21 @@ def test_warnings_of_updates_are_filtered_as_others() -> None:
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "invocations of 'k' may load", RaceWarning)
         assert made(X, _y(), np.arange(100, dtype=np.int32)).tolist() == X.tolist()
+
+
+def test_a_driver_that_compiles_a_kernel_warns_whatever_its_calls_are() -> None:
+    with Driver() as driver:
+        with pytest.warns(RaceWarning) as seen:
+            driver.compile(_kernel(GROUP, "y[g.id] += x[g.index]", "if g.index < 64:", "    y[0] += 1"))
+        told = [str(one.message) for one in seen]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            driver.compile(_kernel(ONE, "y[i] += x[i]"))
+    middle = "change it and store it at once, and lose updates: where there are 2 or more along g.local. Fix: use atomic_add"
+    assert told == [
+        f"invocations of 'k' may load y[g.id], {middle}(y, g.id, x[g.index]), or a reduction.",
+        f"invocations of 'k' may load y[0], {middle}(y, 0, 1), or a reduction.",
+    ]
 
 
 @pytest.mark.parametrize(

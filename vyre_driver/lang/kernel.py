@@ -14,16 +14,15 @@ from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.choices import (
     Choices,
-    chosen_constants,
     chosen_driver,
     chosen_extent,
-    chosen_types,
+    chosen_values,
     specialization_of,
 )
 from vyre_driver.lang.launch.launcher import Launcher
+from vyre_driver.lang.launch.races import warn_of_updates
 from vyre_driver.lang.launch.recent import RecentLaunches
 from vyre_driver.lang.pickling import reduced_kernel
-from vyre_driver.lang.types import ScalarType
 from vyre_driver.lowering.program import emitted
 from vyre_driver.runtime.describe import SignatureProperty
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import Specialization
+    from vyre_driver.lang.types import ScalarType
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
@@ -266,15 +266,8 @@ class Kernel:
         InvalidInput
             If it has no such constant or type variable, a value is of another type, or a type is not allowed.
         """
-        constants, types_ = self._chosen_of(given)
+        constants, types_ = chosen_values(self.definition, self._choices, given)
         return self._with(self._choices._replace(constants=constants, types=types_))
-
-    def _chosen_of(self, given: Mapping[str, Any]) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, ScalarType], ...]]:
-        """Return constants and types by name, those that are given and those that were chosen before; raises InvalidInput."""
-        kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
-        values = {name: one for name, one in given.items() if name not in kinds}
-        types_ = chosen_types(self.definition, self._choices.types, kinds)
-        return chosen_constants(self.definition, self._choices.constants, values), types_
 
     @shortens_tracebacks
     def program(self, /, **given: bool | float | ScalarType) -> Program:
@@ -289,7 +282,11 @@ class Kernel:
         """
         return self.translated(**given).program
 
-    __vyre_program__ = program
+    def __vyre_program__(self) -> Program:
+        """Return the program for ``Driver.compile``; warns of updates that are lost, for it sees no call."""
+        translated = self.translated()
+        warn_of_updates(self.definition, translated)
+        return translated.program
 
     @shortens_tracebacks
     def spirv(self, /, **given: bool | float | ScalarType) -> SpirvModule:
@@ -359,7 +356,7 @@ class Kernel:
 
     def specialization(self, given: Mapping[str, bool | float | ScalarType]) -> Specialization:
         """Return what a program is made for, by constants and types by name; raises InvalidInput as ``program``."""
-        return specialization_of(self.definition, self._choices, *self._chosen_of(given))
+        return specialization_of(self.definition, self._choices, *chosen_values(self.definition, self._choices, given))
 
     @SignatureProperty
     def __signature__(self) -> inspect.Signature:

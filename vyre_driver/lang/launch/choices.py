@@ -12,13 +12,13 @@ from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.launch.arguments import checked_constant, constants_of
 from vyre_driver.lang.launch.extents import index_names
 from vyre_driver.lang.source.parameters import Specialization
+from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch.fitting import Definition
-    from vyre_driver.lang.types import ScalarType
 
 
 class Choices(NamedTuple):
@@ -81,6 +81,16 @@ def chosen_extent(definition: Definition, how: str, given: Sequence[object]) -> 
                 f"{axis} of {name} is to go over {one!r}", fix=f"give a whole number of 0 to {MAX_EXTENT:,}", index=axis
             )
     return tuple(length for length in found if length is not None)
+
+
+def chosen_values(
+    definition: Definition, choices: Choices, given: Mapping[str, Any]
+) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, ScalarType], ...]]:
+    """Return constants and types by name, those that are given and those that were chosen before; raises InvalidInput."""
+    kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
+    values = {name: one for name, one in given.items() if name not in kinds}
+    types = chosen_types(definition, choices.types, kinds)
+    return chosen_constants(definition, choices.constants, values), types
 
 
 def chosen_constants(

@@ -12,6 +12,7 @@ from vyre_driver.lang.frontend.translation import shown_frames
 if TYPE_CHECKING:
     from vyre_driver.lang.frontend.dependences import Axis
     from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.frontend.updates import Update
     from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import KernelSignature
@@ -38,25 +39,40 @@ def check_updates(definition: Definition, translated: TranslatedKernel, reach: R
         is_small = any(count < least for count, least in zip(counts, update.least, strict=True))
         if is_small or 0 in reach.groups or 0 in (reach.extent or ()):
             continue
-        element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
         names = [axis_name(definition.signature, axis) for axis in update.axes]
         along = "there are " + " and ".join(f"{count:,} along {name}" for count, name in zip(counts, names, strict=True))
-        who = f"invocations of {definition.name!r}"
-        if update.is_certain:
-            raise KernelTypeError(
-                f"{who} load {element}, change it and store it, and lose what others store: {along}",
-                fix=fix,
-                frames=shown_frames(update.place),
-                count=min(counts),
-            )
-        source, function = update.place.frames[-1].source, update.place.frames[-1].function
-        warnings.warn_explicit(
-            f"{who} may load {element}, change it and store it at once, and lose updates: {along}. Fix: {fix}.",
-            RaceWarning,
-            source.filename,
-            getattr(update.place.node, "lineno", source.first_line),
-            registry=function.__globals__.setdefault("__warningregistry__", {}),
+        if not update.is_certain:
+            _warn(definition, update, along)
+            continue
+        element = updated_element(update.place.node, update.array)
+        raise KernelTypeError(
+            f"invocations of {definition.name!r} load {element}, change it and store it, and lose what others store: {along}",
+            fix=atomic_fix(update.place.node, update.array),
+            frames=shown_frames(update.place),
+            count=min(counts),
         )
+
+
+def warn_of_updates(definition: Definition, translated: TranslatedKernel) -> None:
+    """Warn of updates of one element by several invocations, for a program whose calls are not seen."""
+    for update in translated.updates:
+        names = [axis_name(definition.signature, axis) for axis in update.axes]
+        along = " and ".join(f"{count:,} or more along {name}" for count, name in zip(update.least, names, strict=True))
+        _warn(definition, update, f"where there are {along}")
+
+
+def _warn(definition: Definition, update: Update, along: str) -> None:
+    """Warn at the line of an update."""
+    element, fix = updated_element(update.place.node, update.array), atomic_fix(update.place.node, update.array)
+    source, function = update.place.frames[-1].source, update.place.frames[-1].function
+    warnings.warn_explicit(
+        f"invocations of {definition.name!r} may load {element}, change it and store it at once, and lose updates: {along}. "
+        f"Fix: {fix}.",
+        RaceWarning,
+        source.filename,
+        getattr(update.place.node, "lineno", source.first_line),
+        registry=function.__globals__.setdefault("__warningregistry__", {}),
+    )
 
 
 def axis_name(signature: KernelSignature, along: Axis) -> str:

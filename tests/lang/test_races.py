@@ -49,6 +49,11 @@ def _y() -> np.ndarray[Any, np.dtype[np.float32]]:
         ),
         (ONE, ["v = x[i]", *["v = v * 1.5"] * 150, "y[0] += v"], "y[0]", "100 along 'i'", "use atomic_add(y, 0, v)"),
         (ONE, ["for j in static_range(300):", "    y[j] += x[i]"], "y[j]", "100 along 'i'", "use atomic_add(y, j, x[i])"),
+        *(
+            (ONE, [f"y[{index}] += x[i]"], f"y[{index}]", "100 along 'i'", f"use atomic_add(y, {index}, x[i])")
+            for index in ("i64(i) // 2", "i64(i) % 7", "u64(i) // 4", "min(i64(i), 50)", "popcount(i)", "clz(i)", "i & ~1")
+        ),
+        (ONE, ["k = i", "if i > 49:", "    k -= 50", "y[k] += x[i]"], "y[k]", "100 along 'i'", "use atomic_add(y, k, x[i])"),
         (ONE, ["y[i % 4] += x[i]"], "y[i % 4]", "100 along 'i'", "use atomic_add(y, i % 4, x[i])"),
         (TWO, ["y[i] += x[i, j]"], "y[i]", "10 along 'j'", "use atomic_add(y, i, x[i, j])"),
         (TWO, ["y[i + j] += x[i, j]"], "y[i + j]", "10 along 'j' and 10 along 'i'", "use atomic_add(y, i + j, x[i, j])"),
@@ -221,6 +226,27 @@ def test_a_driver_that_compiles_a_kernel_warns_whatever_its_calls_are() -> None:
         (ONE, ["if i < 4:", "    y[i % 4] += x[i]"], ()),
         (ONE, ["y[i % 200] += x[i]"], ()),
         (ONE, ["y[i ^ 1] += x[i]"], ()),
+        (ONE, ["y[99 + ~i] += x[i]"], ()),
+        (ONE, ["y[i64(i) - 5] += x[i]"], ()),
+        (ONE, ["y[-i64(i)] += x[i]"], ()),
+        (ONE, ["y[i64(99) - i] += x[i]"], ()),
+        (ONE, ["y[i64(i) // 2 + 50 * i64(i % 2)] += x[i]"], ()),
+        (ONE, ["if i64(i) < 1:", "    y[0] += x[i]"], ()),
+        (ONE, ["k = i", "if i > 49:", "    k = 149 - i", "y[k] += x[i]"], ()),
+        (ONE, ["k = 0", "if i % 2 == 0:", "    k = i // 2", "else:", "    k = 50 + i // 2", "y[k] += x[i]"], ()),
+        (
+            ONE,
+            [
+                "k = i",
+                "for t in range(3):",
+                "    if i > 3:",
+                "        break",
+                "    k = i // 2",
+                "if i > 3:",
+                "    y[k] += x[i]",
+            ],
+            (),
+        ),
         (ONE, ["v = x[i]", *["v = v * 1.5"] * 250, "y[0] += v"], ()),  # of more variables than are looked at
         (ONE, ["j = i", *["j = 1 + (j * 3 - (j + (j + (j + j))))"] * 150, "y[j] += x[i]"], ()),  # deeper than is looked at
         (ONE, ["y[0] = max(y[0], f32(len(x)))"], ()),

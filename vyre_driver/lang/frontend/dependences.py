@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
 from vyre_driver.ir.operators import BinOp, UnOp
@@ -56,6 +57,20 @@ _COMPUTED: dict[object, Callable[[int, int], int]] = {
     BinOp.SHL: lambda a, b: a << (b & 31),
     BinOp.SHR: lambda a, b: a >> (b & 31),
 }
+_OF_64_BITS = {
+    name: _COMPUTED[getattr(BinOp, name.upper())]
+    for name in ("add", "sub", "mul", "div", "mod", "min", "max", "bit_and", "bit_or", "bit_xor")
+}
+_OF_ONE: dict[object, Callable[[int], int]] = {
+    UnOp.LOGICAL_NOT: operator.not_,
+    UnOp.BIT_NOT: operator.invert,
+    UnOp.NEGATE: operator.neg,
+    UnOp.POPCOUNT: lambda a: (a & _WORD).bit_count(),
+    UnOp.CLZ: lambda a: 32 - (a & _WORD).bit_length(),
+    UnOp.CTZ: lambda a: ((a & -a) - 1 & _WORD).bit_count(),
+}
+_BITS: dict[DataType | None, int] = {DataType.U32: 32, DataType.I32: 32, DataType.U64: 64, DataType.I64: 64}
+_WORD = 0xFFFF_FFFF
 _IDS: dict[type[Expr], tuple[str, ...]] = {InvocationId: ("local", "group"), LocalId: ("local",), WorkgroupId: ("group",)}
 _PURE = (*LITERALS, Var, BufLen, Unary, Cast, Select, Fma, Load, Binary)
 _MOST_STORES = 50  # that are looked at: the first call of a program with more would be slower by what that takes
@@ -99,6 +114,8 @@ class Dependences:
         self._written = {one.term.buffer for one in t.uses if not isinstance(one.term, Load)}  # type: ignore[attr-defined] # accesses have one
         self._given: dict[str, list[tuple[Expr, tuple[Condition, ...], int]]] = defaultdict(list)
         self._phase = 0
+        self._loops = 0  # around the statement at hand
+        self._in_loops: set[str] = set()  # variables that are assigned there, with a value for each turn
         self._sources: dict[str, frozenset[Axis]] = defaultdict(frozenset)
         self._made_of: dict[str, frozenset[Loaded]] = defaultdict(frozenset)
         self._keys: dict[object, int] = {}
@@ -133,7 +150,10 @@ class Dependences:
                         conditions = (*conditions, Condition(condition, holds=True))
                 case Repeat(variable, start, stop, inner):
                     self._given[variable] += [(start, (), self._phase), (stop, (), self._phase)]
+                    self._in_loops.add(variable)
+                    self._loops += 1
                     self._walk(inner, (*conditions, Condition(Binary(BinOp.LT, start, stop), holds=True)))
+                    self._loops -= 1
 
     def _plain(self, node: Node, place: Place | None, conditions: tuple[Condition, ...]) -> None:
         match node:
@@ -141,6 +161,8 @@ class Dependences:
                 self._given[name].append((value, (), self._phase))
             case Assign(name, value):
                 self._given[name].append((value, conditions, self._phase))
+                if self._loops:
+                    self._in_loops.add(name)
             case Store() if place is not None:
                 self.stores.append(Stored(node, place, self._phase, conditions))
             case Barrier():
@@ -287,30 +309,61 @@ class Dependences:
             case LitU32(value) | LitI32(value) | LitBool(value):
                 return int(value)
             case Var(name):
-                is_index = not self._given[name] and self._sources[name]
-                return next((at.get(one, 0) for one in self._sources[name]), None) if is_index else None
+                if self._given[name]:
+                    given = self._given_last(name, at, known)
+                    return None if given is None else self.value(given, at, known)
+                return next((at.get(one, 0) for one in self._sources[name]), None)
+            case OpaqueExpr(kind, payload) if WIDE_LITERALS.get(kind) in _BITS:
+                return _wrapped(int.from_bytes(payload, "little"), WIDE_LITERALS[kind])
             case Cast(target, operand):
-                found = self.value(operand, at, known) if target in {DataType.U32, DataType.I32} else None
-                return None if found is None else _wrapped(found, is_signed=target == DataType.I32)
-            case Unary(UnOp.LOGICAL_NOT, operand):
-                found = self.value(operand, at, known)
-                return None if found is None else int(not found)
+                made = application(expr) or (None, (operand,))
+                compute = operator.pos if made[0] is None else _OF_64_BITS.get(made[0].name.partition("<")[0])
+                return self._computed(compute, made[1], target, at, known) if target in _BITS else None
+            case Unary(op, operand):
+                return self._computed(_OF_ONE.get(op), (operand,), expr.dtype, at, known)
             case Select(condition, yes, no):
                 found = self.value(condition, at, known)
                 return None if found is None else self.value(yes if found else no, at, known)
-            case Binary(op, left, right) if op in _COMPUTED:
-                one, other = self.value(left, at, known), self.value(right, at, known)
-                if one is None or other is None or (op in {BinOp.DIV, BinOp.MOD} and other <= 0):
-                    return None
-                return _wrapped(int(_COMPUTED[op](one, other)), is_signed=left.dtype == DataType.I32)
+            case Binary(op, left, right):
+                return self._computed(_COMPUTED.get(op), (left, right), expr.dtype, at, known)
             case InvocationId(along) | LocalId(along) | WorkgroupId(along):
                 kinds = ("index",) if self._is_over_indices else _IDS[type(expr)]
                 size = self._sizes[along] if len(kinds) > 1 else 1
                 return sum(at.get((kind, along), 0) * (size if kind == "group" else 1) for kind in kinds)
         return None
 
+    def _given_last(self, name: str, at: Mapping[Axis, int], known: dict[int, int | None]) -> Expr | None:
+        """Return what a variable is assigned in the branches that are taken, None if that is not known, or it is in a loop."""
+        found = None
+        for value, conditions, _ in self._given[name] if name not in self._in_loops else ():
+            tests = [self.value(one.expr, at, known) for one in conditions]
+            if None in tests:
+                return None
+            if all(bool(test) is one.holds for test, one in zip(tests, conditions, strict=True)):
+                found = value
+        return found
 
-def _wrapped(value: int, *, is_signed: bool) -> int:
-    """Return a whole number as the word of 32 bits that holds it."""
-    word = value & 0xFFFF_FFFF
-    return word - (1 << 32) if is_signed and word >> 31 else word
+    def _computed(
+        self,
+        compute: Callable[..., int] | None,
+        operands: tuple[Expr, ...],
+        dtype: DataType | None,
+        at: Mapping[Axis, int],
+        known: dict[int, int | None],
+    ) -> int | None:
+        """Return what an operator gives for the values of its operands, None if one of them or the operator is not known."""
+        values = [] if compute is None else [self.value(one, at, known) for one in operands]
+        if compute is None or None in values:
+            return None
+        if compute in {operator.floordiv, operator.mod} and (values[0] < 0 or values[1] <= 0):  # type: ignore[operator] # none is None
+            return None
+        return _wrapped(int(compute(*values)), dtype)
+
+
+def _wrapped(value: int, dtype: DataType | None) -> int:
+    """Return a whole number as the one of a type that has its lowest bits; a bool is what it is."""
+    bits = _BITS.get(dtype)
+    if bits is None:
+        return value
+    word = value & (1 << bits) - 1
+    return word - (1 << bits) if dtype in {DataType.I32, DataType.I64} and word >> bits - 1 else word

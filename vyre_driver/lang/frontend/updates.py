@@ -17,6 +17,7 @@ from vyre_driver.ir.extensions import application
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend.dependences import COMPARED, MEMORY, UNKNOWN, Condition, Dependences, Loaded
+from vyre_driver.lang.frontend.translation import MAX_EXTENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -192,7 +193,8 @@ class _Updates(NamedTuple):
                     return None
                 if place in places:
                     return at + 1
-                places.add(place)
+                if 0 <= place <= MAX_EXTENT:  # what is out of range is no element
+                    places.add(place)
         return 0
 
     def _meeting_for_some_numbers(self, store: Stored, axis: Axis, sources: frozenset[Axis]) -> tuple[int, bool] | None:
@@ -247,7 +249,8 @@ class _Updates(NamedTuple):
                     return None
                 if place in places:
                     return 1 + max(pair[0], places[place][0]), 1 + max(pair[1], places[place][1])
-                places[place] = pair
+                if 0 <= place <= MAX_EXTENT:
+                    places[place] = pair
         return ()
 
     def _is_repeatable(self, value: Expr, element: Loaded, depth: int) -> bool | None:

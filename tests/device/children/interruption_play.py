@@ -134,6 +134,7 @@ class Harness(NamedTuple):
             faulthandler.dump_traceback_later(RECORDED_WITHIN_S, exit=True)
             usual_of(world, scene)
             play(world, scene, lambda stage, scene=scene: found.extend(self.record(scene, stage.act)))
+            gc.freeze()  # else each collection of the next scenes goes through all points so far
         faulthandler.cancel_dump_traceback_later()
         return found
 
@@ -145,7 +146,7 @@ class Harness(NamedTuple):
             gc.freeze()
             self.ready()
             if what == "points":
-                json.dump(self.points(world), sys.stdout)
+                sys.stdout.write(json.dumps(self.points(world)))  # json.dump would encode in Python
             else:
                 strike_all(world, [self.point(*one) for one in json.load(sys.stdin)], self.disturb)
             world.driver.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
 from pathlib import Path
@@ -38,7 +39,23 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def sources() -> dict[str, Source]:
-    """Every Python module of the package by its dotted name, without the extension modules."""
+    """Every Python module of the package by its dotted name, without the extension modules.
+
+    Their trees are a million objects, which stay for the session. Each collection of garbage in a later test of this process would
+    take half a second for them, so they are frozen.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        found = parsed_sources()
+    finally:
+        gc.enable()
+    gc.freeze()
+    return found
+
+
+def parsed_sources() -> dict[str, Source]:
+    """Return the modules as ``sources`` has them."""
     found = {}
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -55,9 +72,21 @@ def known(sources: dict[str, Source]) -> set[str]:
 
 
 @pytest.fixture(scope="session")
-def imports(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+def named_ever(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+    """The modules that each names in imports that run at any time."""
+    return {name: named(source.tree, name, known, late=True) for name, source in sources.items()}
+
+
+@pytest.fixture(scope="session")
+def named_early(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+    """The modules that each names in imports that run when it is imported itself."""
+    return {name: named(source.tree, name, known, late=False) for name, source in sources.items()}
+
+
+@pytest.fixture(scope="session")
+def imports(sources: dict[str, Source], known: set[str], named_ever: dict[str, set[str]]) -> dict[str, set[str]]:
     """The modules of the package that each of them imports at run time, whenever that is."""
-    found = {name: imported(source.tree, name, known, late=True) for name, source in sources.items()}
+    found = {name: (names & known) - {name} for name, names in named_ever.items()}
     for name in known - set(sources):
         text = (ROOT / name.replace(".", "/")).with_suffix(".pyx").read_text("utf-8")
         found[name] = set(re.findall(rf"^\s*(?:from|c?import) ({PACKAGE}(?:\.\w+)+)", text, re.MULTILINE)) & (known - {name})
@@ -65,25 +94,20 @@ def imports(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
 
 
 @pytest.fixture(scope="session")
-def early(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+def early(known: set[str], named_early: dict[str, set[str]]) -> dict[str, set[str]]:
     """The modules of the package that each of them imports when it is imported itself."""
-    return {name: imported(source.tree, name, known, late=False) for name, source in sources.items()}
+    return {name: (names & known) - {name} for name, names in named_early.items()}
 
 
 @pytest.fixture(scope="session")
-def others(sources: dict[str, Source], known: set[str]) -> Others:
+def others(named_early: dict[str, set[str]], named_ever: dict[str, set[str]]) -> Others:
     """What is imported that neither the package nor Python has: when modules are imported, and at any time."""
 
-    def found(*, late: bool) -> set[str]:
-        every = set[str]().union(*(named(source.tree, name, known, late=late) for name, source in sources.items()))
+    def packages(named: dict[str, set[str]]) -> set[str]:
+        every = set[str]().union(*named.values())
         return {name.partition(".")[0] for name in every} - sys.stdlib_module_names - {PACKAGE, "kp"}
 
-    return Others(found(late=False), found(late=True))
-
-
-def imported(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
-    """Return what a module imports of the package."""
-    return (named(tree, name, known, late=late) & known) - {name}
+    return Others(packages(named_early), packages(named_ever))
 
 
 def named(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
@@ -104,6 +128,11 @@ def named(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[st
                 found.update(f"{module}.{alias.name}" if f"{module}.{alias.name}" in known else module for alias in names)
             case ast.ImportFrom(level=level):
                 raise AssertionError(f"{name} imports relatively, by {level} dots")
-            case ast.Call(func=function, args=[ast.Constant(value=str(text)), *_]) if "import" in ast.unparse(function):
+            case ast.Call(func=function, args=[ast.Constant(value=str(text)), *_]) if names_an_import(function):
                 found.add(text)
     return found
+
+
+def names_an_import(function: ast.expr) -> bool:
+    """Whether what is called has a name with ``import`` in it, such as ``importlib.import_module``."""
+    return any("import" in getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(function))

@@ -154,8 +154,11 @@ def test_as_completed_yields_them_as_they_end_beside_others_of_pythons() -> None
     made = works(20)
     plain: Future[int] = Future()
     threading.Timer(0.05, lambda: [work.end() for work in made]).start()  # type: ignore[func-returns-value]
-    threading.Timer(0.1, plain.set_result, [1]).start()
-    found = list(concurrent.futures.as_completed([*[work.future for work in made], plain], SOON_S))
+    found: list[object] = []
+    for future in concurrent.futures.as_completed([*[work.future for work in made], plain], SOON_S):
+        found.append(future)
+        if len(found) == len(made):
+            plain.set_result(1)
     assert (set(found), found[-1], comes_true(lambda: pollers() == 0)) == (
         {*[work.future for work in made], plain},
         plain,

@@ -41,8 +41,8 @@ def root() -> Path:
 def sources() -> dict[str, Source]:
     """Every Python module of the package by its dotted name, without the extension modules.
 
-    Their trees are a million objects, which stay for the session. Each collection of garbage in a later test of this process would
-    take half a second for them, so they are frozen.
+    Their trees are a million objects, which stay for the session. They are frozen: each collection of garbage in a later test
+    of this process would take half a second for them.
     """
     gc.collect()
     gc.disable()

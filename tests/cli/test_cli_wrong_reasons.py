@@ -20,6 +20,7 @@ import sys, tempfile
 tempfile._candidate_tempdir_list = lambda: []
 """
 RUNS_A_VERB = f"{NO_PLACE}from vyre_driver.cli import main\nsys.exit(main(sys.argv[1:]))"
+ONE_PROCESS_A_JOB = "from vyre_driver.cli import demo\ndemo._PROCESSES = (1,)\n"
 OPENS = f"""{NO_PLACE}
 from vyre_driver import Driver
 Driver(allow_software=True, isolated=True).close()
@@ -41,7 +42,7 @@ def test_the_doctor_and_the_demo_need_no_temporary_directory(run_python: RunChil
     text.write_bytes(b"aaabbc")
     np.save(numbers, np.arange(1000, dtype=np.float32))
     small = ("--files", str(text), "--npy", str(numbers))
-    shown = run_python("-c", RUNS_A_VERB, "demo", *small, "--out-dir", str(tmp_path))
+    shown = run_python("-c", ONE_PROCESS_A_JOB + RUNS_A_VERB, "demo", *small, "--out-dir", str(tmp_path))
     assert (shown.status, shown.stdout.count("WRONG")) == (0, 0), shown.stderr
 
 

@@ -153,9 +153,10 @@ def test_random_programs_agree_on_a_device_without_features(bare: RunProgram, se
     assert (report.failures, report.agreed) == ([], count), told(report)
 
 
-def test_subgroups_agree_in_the_size_that_the_device_has(kompute: RunProgram) -> None:
+@pytest.mark.parametrize("count", [20, pytest.param(40, marks=pytest.mark.thorough)])
+def test_subgroups_agree_in_the_size_that_the_device_has(kompute: RunProgram, count: int) -> None:
     options = Options(subgroups=True, subgroup_lanes=getattr(kompute, "subgroup_lanes", 0))
     cases = [case for case in hand_written(options) if case.program.stats().capabilities & ProgramCapability.SUBGROUP]
-    by_hand, random = ask(kompute, cases), ask(kompute, random_cases(0, 40, options))
+    by_hand, random = ask(kompute, cases), ask(kompute, random_cases(0, count, options))
     assert (by_hand.failures, random.failures) == ([], []), told(by_hand) + told(random)
-    assert (by_hand.agreed, random.agreed) == (18, 40)
+    assert (by_hand.agreed, random.agreed) == (18, count)

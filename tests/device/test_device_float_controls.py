@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from kernels import glsl
 
-from vyre_driver import SpirvModule
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.vulkan.version import API_1_2
 
@@ -37,7 +37,7 @@ ONE, PART, UP = np.float32(1), np.float32(1.75 * 2**-24), np.float32(1 + 2**-23)
 
 
 def result(driver: Driver, mode: int, capability: int, width: int) -> object:
-    module = SpirvModule.from_glsl(SOURCE.format(capability=capability, mode=mode, width=width))
+    module = glsl(SOURCE.format(capability=capability, mode=mode, width=width))
     try:
         found = driver.compile(module)(np.full(64, PART), np.full(64, ONE))
     except UnsupportedFeature:

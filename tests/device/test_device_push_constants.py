@@ -162,7 +162,7 @@ void main() { if (gl_GlobalInvocationID.x == 0) y[0] = uint(on) + 2 * uint(many[
 @pytest.mark.parametrize("many", [[False, True], np.array([False, True]), (0, np.True_)])
 @pytest.mark.parametrize("on", [True, np.True_, 1])
 def test_bools_of_glsl_take_truth_values(driver: Driver, on: object, many: object) -> None:
-    kernel = driver.compile(SpirvModule.from_glsl(BOOLS))
+    kernel = driver.compile(glsl(BOOLS))
     assert kernel(out_shapes={"y": 1}, on=on, many=many, whole=0).tolist() == [5]
     with pytest.raises(InvalidPushConstant, match="push constant 'whole' is i32, and True is a truth value, not a number"):
         kernel(out_shapes={"y": 1}, on=on, many=many, whole=True)

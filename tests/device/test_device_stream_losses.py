@@ -56,9 +56,18 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
     return Spin(place[0], 0.15)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("cpu", marks=pytest.mark.thorough), "discrete"])
-def test_whatever_fails_what_was_given_is_right_and_the_rest_is_told(run_python: RunChild, children: Path, kind: str) -> None:
-    done = run_python(str(children / "streaming.py"), "failures", kind, "-1", "-4")
+@pytest.mark.parametrize(
+    ("kind", "calls"),
+    [
+        ("discrete", "some"),
+        pytest.param("discrete", "each", marks=pytest.mark.thorough),
+        pytest.param("cpu", "each", marks=pytest.mark.thorough),
+    ],
+)
+def test_whatever_fails_what_was_given_is_right_and_the_rest_is_told(
+    run_python: RunChild, children: Path, kind: str, calls: str
+) -> None:
+    done = run_python(str(children / "streaming.py"), "failures", kind, calls, "-1", "-4")
     found = json.loads(done.stdout)
     assert (done.status, done.stderr, found["wrong"]) == (0, "", [])
     assert {name: count > 20 for name, count in found["errors"].items()} == {"DeviceOutOfMemory": True, "DeviceLost": True}

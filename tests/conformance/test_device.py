@@ -153,7 +153,7 @@ def test_random_programs_agree_on_a_device_without_features(bare: RunProgram, se
     assert (report.failures, report.agreed) == ([], count), told(report)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(40, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [30, pytest.param(40, marks=pytest.mark.thorough)])
 def test_subgroups_agree_in_the_size_that_the_device_has(kompute: RunProgram, count: int) -> None:
     options = Options(subgroups=True, subgroup_lanes=getattr(kompute, "subgroup_lanes", 0))
     cases = [case for case in hand_written(options) if case.program.stats().capabilities & ProgramCapability.SUBGROUP]

@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ANN401 -- argparse's
         """Print a text, as that of --help; argparse itself ignores a full disk."""
         if message:
-            print(message, end="", file=sys.stderr if file is None else file, flush=True)
+            say(message, end="", on_stderr=file is None or file is sys.stderr)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override] # noqa: ANN401 -- argparse's
         """Parse; what is left over is refused here, where the options are known that may have been meant."""

@@ -118,7 +118,7 @@ def test_bytes_copied_onto_themselves_are_refused(opened: Driver) -> None:
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.15)
 
 
 def moves(driver: Driver, spin: Spin) -> dict[str, Callable[[Deadline], object]]:

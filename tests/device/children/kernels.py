@@ -70,7 +70,7 @@ class Spin:
         self.ended: Buffer = driver.buffer(np.zeros(1, np.uint32))
         self.each: Buffer = driver.buffer(np.ones(1, np.uint32))
         groups = 64
-        while self._timed(groups) < 0.01:
+        while self._timed(groups) < 0.03:
             groups *= 2
         began = time.perf_counter()
         while not driver.device.is_software and time.perf_counter() - began < _CLOCK_RISES_S:

@@ -46,7 +46,7 @@ docs: setup  ## build the documentation in build/site; a warning or a broken lin
 
 # What Mesa has compiled is kept for the next run, under keys of the shader and of Mesa's build. check-all starts without.
 test: export MESA_SHADER_CACHE_DIR ?= $(CURDIR)/build/mesa-shaders
-test: check  ## check, then run all tests but costly twins and packages: about ten minutes on 2 cores
+test: check  ## check, then run all tests but costly twins and packages: about a quarter of an hour on 2 cores
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)
 
 check-all: check mesa  ## check, then run every test but those of `make stress`; before a release run both

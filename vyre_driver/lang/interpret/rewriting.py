@@ -73,8 +73,8 @@ def rewritten(
         if one is not None:
             one.annotation = None
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
-    inner: Any = ast.FunctionDef("_vyre_function", arguments, body, [], None, None)
-    ast.copy_location(inner, source.node)
+    inner: Any = ast.copy_location(ast.parse("def _vyre_function(): ...").body[0], source.node)
+    inner.args, inner.body = arguments, body
     return _made(function, inner, rewriter.given)
 
 

@@ -294,8 +294,8 @@ def end_fork():
 def skip_exit_handlers() -> None:
     """In a forked child: have it end without the exit handlers of C libraries that were registered before the fork.
 
-    Those of GPU drivers crash there, or wait for threads that were not copied. Python's own handlers run, and what C has buffered
-    is written.
+    Those of GPU drivers crash there, or wait for threads that were not copied. Python's own handlers run, and what C has
+    buffered is written.
     """
     vyre_skip_exit_handlers()
 

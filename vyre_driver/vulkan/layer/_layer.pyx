@@ -111,9 +111,6 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_use_is_mine(const vyre_use* use)
     void vyre_use_close(vyre_use* use)
     c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
-    void vyre_prepare_fork()
-    void vyre_end_fork()
-    void vyre_skip_exit_handlers()
     void vyre_drop_bound(vyre_device* device, const vyre_bound* bound)
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
@@ -277,34 +274,7 @@ def environment_variable(bytes name not None) -> bytes | None:
     return None if value == NULL else <bytes> value
 
 
-def prepare_fork():
-    """Return, without the GIL meanwhile, when no other thread compiles a pipeline: in the child its locks would stay taken.
-
-    None begins to until the fork.
-    """
-    with nogil:
-        vyre_prepare_fork()
-
-
-def end_fork():
-    """In the parent: let other threads compile again, also where there was no fork."""
-    vyre_end_fork()
-
-
-def skip_exit_handlers() -> None:
-    """In a forked child: have it end without the exit handlers of C libraries that were registered before the fork.
-
-    Those of GPU drivers crash there, or wait for threads that were not copied. Python's own handlers run, and what C has
-    buffered is written.
-    """
-    vyre_skip_exit_handlers()
-
-
-def leak(thing) -> None:
-    """Keep an object for ever: for what a forked child inherited and must not destroy."""
-    Py_INCREF(thing)
-
-
+include "forks.pxi"
 include "pipelines.pxi"
 
 

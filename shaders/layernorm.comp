@@ -143,7 +143,9 @@ STATE merged(STATE a, STATE b) {
     float count = a.x + b.x;
     float share = b.x / max(count, 1.0);
     float apart = b.y - a.y;
-    return vec4(count, a.y + apart * share, a.z + b.z + apart * (apart * (a.x * share)), a.w);
+    // In this order: a square that is infinite times no numbers would be a NaN.
+    precise float between = apart * (apart * (a.x * share));
+    return vec4(count, a.y + apart * share, a.z + b.z + between, a.w);
 #endif
 }
 
@@ -194,7 +196,8 @@ STATE reduced(STATE mine) {
     float count = subgroupAdd(mine.x);
     float mean = subgroupAdd(mine.x * mine.y) / max(count, 1.0);
     float apart = mine.y - mean;
-    STATE sum = vec4(count, mean, subgroupAdd(mine.z + apart * (apart * mine.x)), mine.w);
+    precise float between = apart * (apart * mine.x);
+    STATE sum = vec4(count, mean, subgroupAdd(mine.z + between), mine.w);
 #endif
     if (subgroupElect()) {
         of_subgroups[gl_SubgroupID] = sum;

@@ -326,7 +326,7 @@ class SlightlyWrong(Product):
 
     def space(self, device: DeviceFacts) -> TuningSpace:
         whole = Product.space(self, device)
-        kept = {"TILE_X": (32,), "TILE_Y": (32,), "SPLIT_K": (1, 2, 4)}
+        kept = {"TILE_X": (64,), "TILE_Y": (64,), "SPLIT_K": (1, 2, 4)}
         axes = [replace(one, values=kept.get(one.constant, one.values[:1])) for one in whole.axes]
         return replace(whole, axes=tuple(axes))
 

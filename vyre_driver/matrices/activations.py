@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 ERF_P = 0.3275911
 ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
+_SIGN, _INFINITY = 0x8000_0000, 0x7F80_0000  # of the bits of a float32
+
 
 def relu(f: Function, x: int) -> int:
-    """Return the larger of x and 0; of a NaN a NaN."""
-    is_negative = f.value(Ins.FOrdLessThan, f.bool, x, f.number(0))
+    """Return the larger of x and 0; of a NaN a NaN.
+
+    By its bits: NVIDIA's compiler makes a comparison and a choice of floats one maximum, which is 0 of a NaN. Without the bit
+    of the sign those of negative numbers go from 0 to infinity's.
+    """
+    bits = f.as_word(f.value(Ins.Bitcast, f.u32, x))
+    without_sign = f.word(Ins.BitwiseXor, bits, _SIGN)
+    is_negative = f.value(Ins.ULessThanEqual, f.bool, f.id_of(without_sign), f.id_of(_INFINITY))
     return f.select(f.f32, is_negative, f.number(0), x)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 _UPPER_HALF = 1 << 16
 _QUIET = 0x40  # of a NaN in bfloat16
+_MAGNITUDE, _INFINITY = 0x7FFF_FFFF, 0x7F80_0000  # the bits of a float32 without its sign, and those of infinity
 
 
 def vector_type(function: Function) -> int:
@@ -94,7 +95,9 @@ class NumberBuffer(StorageBuffer):
         bits = f.as_word(f.value(Ins.Bitcast, f.u32, number))
         near = (bits + (bits // _UPPER_HALF % 2 + (_UPPER_HALF // 2 - 1))) // _UPPER_HALF
         quiet = f.word(Ins.BitwiseOr, bits // _UPPER_HALF, _QUIET)
-        is_nan = f.value(Ins.FUnordNotEqual, f.bool, number, number)
+        # By its bits: NVIDIA's compiler takes a number for equal to itself.
+        magnitude = f.word(Ins.BitwiseAnd, bits, _MAGNITUDE)
+        is_nan = f.value(Ins.UGreaterThan, f.bool, f.id_of(magnitude), f.id_of(_INFINITY))
         return f.as_word(f.select(f.u32, is_nan, quiet.id, f.id_of(near)))
 
 

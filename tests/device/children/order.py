@@ -32,7 +32,7 @@ void main() {
     values[i] = 3u * before + (spun == 12345u ? 2u : 1u);
 }
 """
-TURNS = 10_000
+TURNS = {True: 10_000, False: 200_000}  # by whether the device is a CPU
 
 
 class Consumer:
@@ -53,12 +53,12 @@ class Consumer:
 class Scene:
     """Two buffers, their twins in numpy, and what runs on them that nobody has waited for."""
 
-    def __init__(self, driver: Driver, turns: int = TURNS) -> None:
+    def __init__(self, driver: Driver, turns: int | None = None) -> None:
         """Fill them with numbers that no two elements share."""
         self.kernel = driver.compile(glsl(LATE))
         self.shift = driver.compile(glsl(SHIFT))
         self.driver = driver
-        self.turns = turns
+        self.turns = TURNS[driver.device.is_software] if turns is None else turns
         self.twins = [np.arange(WORDS, dtype=np.uint32) + np.uint32(10_000 * number) for number in range(2)]
         self.buffers = [driver.buffer(twin) for twin in self.twins]
         self.running: list[DispatchFuture] = []

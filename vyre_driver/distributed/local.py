@@ -41,7 +41,9 @@ class _Cluster(SpecCluster):  # type: ignore[misc] # Dask's
     """
 
     def _update_worker_status(self, op: str, msg: Any) -> None:  # noqa: ANN401 -- Dask's
-        super(SpecCluster, self)._update_worker_status(op, msg)
+        """Note a worker that came or left; one that left may be off the list, which Dask also takes from its scheduler."""
+        if op != "remove" or msg in self.scheduler_info["workers"]:
+            super(SpecCluster, self)._update_worker_status(op, msg)
 
 
 class LocalFleet:

@@ -375,12 +375,6 @@ def test_the_work_of_a_client_that_vanishes_is_let_go_and_others_go_on(pool: Fle
     assert left == set()
 
 
-def test_a_worker_that_left_before_a_poll_of_the_scheduler_may_be_said_to_leave_again(fleet: LocalFleet) -> None:
-    known = dict(fleet.cluster.scheduler_info["workers"])
-    fleet.cluster._update_worker_status("remove", "tcp://127.0.0.1:1")  # noqa: SLF001 -- what Dask calls
-    assert dict(fleet.cluster.scheduler_info["workers"]) == known
-
-
 def test_without_workers_work_fails_after_a_bounded_wait() -> None:
     options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with (

@@ -292,3 +292,9 @@ def test_results_that_host_memory_has_no_room_for_are_spilled_and_come_back_as_t
         assert np.array_equal(again.result(WAITS_S), x)
         (spilled,) = fleet.client.run(lambda dask_worker: len(dask_worker.data.slow)).values()
     assert spilled > 8
+
+
+def test_a_worker_that_left_before_a_poll_of_the_scheduler_may_be_said_to_leave_again(fleet: LocalFleet) -> None:
+    known = dict(fleet.cluster.scheduler_info["workers"])
+    fleet.cluster._update_worker_status("remove", "tcp://127.0.0.1:1")  # noqa: SLF001 -- what Dask calls
+    assert dict(fleet.cluster.scheduler_info["workers"]) == known

@@ -34,6 +34,7 @@ from vyre_driver.ir.expressions import (
     SubgroupAdd,
     SubgroupBallot,
     SubgroupLocalId,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     WorkgroupId,
@@ -41,7 +42,7 @@ from vyre_driver.ir.expressions import (
 from vyre_driver.ir.fields import brief, refuse
 from vyre_driver.ir.literal_types import Number, wide_literal
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store, Trap
-from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, SubgroupOp, UnOp
 
 Value = Expr | Number
 Buffer = str | BufferDecl
@@ -224,9 +225,14 @@ def call(op_id: str, *args: Expr) -> Call:
     return Call(op_id, args)
 
 
-def subgroup_add(value: Value) -> SubgroupAdd:
+def subgroup_add(value: Value) -> SubgroupReduce:
     """Return the sum over the subgroup."""
     return SubgroupAdd(literal(value, None))
+
+
+def subgroup_reduce(op: SubgroupOp, value: Value) -> SubgroupReduce:
+    """Return the values of the subgroup combined by an operator."""
+    return SubgroupReduce(op, literal(value, None))
 
 
 def subgroup_shuffle(value: Value, lane: Value) -> SubgroupShuffle:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from vyre_driver.ir.arithmetic import Binary, LitF32, order_matters
 from vyre_driver.ir.dtypes import wire_problem
-from vyre_driver.ir.expressions import Cast, Load
+from vyre_driver.ir.expressions import Cast, Load, SubgroupReduce
 from vyre_driver.ir.fields import refuse
 from vyre_driver.ir.literal_types import canonical_f32_bits
 from vyre_driver.ir.nodes import Node, spliced
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
 
 MAX_WIRE_BYTES = 64 << 20
+_PLAIN_AND_SETTLED = Traits.PLAIN | SETTLED
+_UNLIKE_KEYS = (LitF32, SubgroupReduce)  # of which the canonical form of the term alone is another than the key
 
 
 def canonical_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -85,7 +87,22 @@ def wire_bytes(*roots: Term) -> bytes:
     InvalidProgram
         If it passes 2**26 bytes, or a cast has a target without encoding.
     """
-    return _written(roots, lambda term: term.key if term.traits & Traits.PLAIN else None, _parts_with_canonical_floats)
+    return _written(roots, _plain_key, lambda term: term.canonical_parts() if isinstance(term, _UNLIKE_KEYS) else term.parts())
+
+
+def wire_bytes_of_format_4(*roots: Term) -> bytes:
+    """Return the same as wire format 4 has it, in which a subgroup reduction is a sum and has no operator.
+
+    Raises
+    ------
+    InvalidProgram
+        As :func:`wire_bytes`.
+    """
+    return _written(roots, _plain_key, lambda term: term.canonical_parts() if isinstance(term, LitF32) else term.parts())
+
+
+def _plain_key(term: Term) -> bytes | None:
+    return term.key if term.traits & Traits.PLAIN else None
 
 
 def canonical_bytes(*roots: Term) -> bytes:
@@ -97,6 +114,21 @@ def canonical_bytes(*roots: Term) -> bytes:
         If it passes 2**26 bytes, or a cast has a target without encoding.
     """
     return _written(roots, attrgetter("wire"), methodcaller("canonical_parts"))
+
+
+def canonical_bytes_of_format_4(*roots: Term) -> bytes:
+    """Return the same as wire format 4 has it, in which a subgroup reduction is a sum and has no operator.
+
+    Raises
+    ------
+    InvalidProgram
+        As :func:`canonical_bytes`.
+    """
+    return _written(
+        roots,
+        lambda term: term.key if term.traits & _PLAIN_AND_SETTLED == _PLAIN_AND_SETTLED else None,
+        lambda term: term.parts() if isinstance(term, SubgroupReduce) else term.canonical_parts(),
+    )
 
 
 def _written(
@@ -118,10 +150,6 @@ def _written(
     if total > MAX_WIRE_BYTES:
         refuse(f"the nodes take more than {MAX_WIRE_BYTES} bytes", "split the program")
     return b"".join(pieces)
-
-
-def _parts_with_canonical_floats(term: Term) -> tuple[bytes | Term, ...]:
-    return term.canonical_parts() if isinstance(term, LitF32) else term.parts()
 
 
 def _with_children(term: Term, done: dict[int, Term]) -> Term:

@@ -54,7 +54,6 @@ _WIDE = {DataType.U64: "<Q", DataType.I64: "<q", DataType.F64: "<d"}
 _CALLS: dict[type[Expr], str] = {
     ex.Select: "select",
     ex.Fma: "fma",
-    ex.SubgroupAdd: "subgroup_add",
     ex.SubgroupShuffle: "subgroup_shuffle",
     ex.SubgroupBallot: "subgroup_ballot",
     ex.SubgroupLocalId: "subgroup_local_id",
@@ -119,6 +118,8 @@ def _leaf(term: Expr) -> str | None:
             return spelled(term.name)
         case ex.BufLen():
             return f"len({spelled(term.buffer)})"
+        case ex.BufferRef():
+            return f"buffer {spelled(term.buffer)}"
         case ex.InvocationId() | ex.WorkgroupId() | ex.LocalId():
             return f"{_IDS[type(term)]}.{'xyz'[term.axis] if term.axis < 3 else term.axis}"
         case ex.OpaqueExpr():
@@ -134,6 +135,8 @@ def _call_pieces(term: Expr) -> Pieces:
             return _atomic(term)
         case ex.Binary() | ex.Unary():
             return _call(operator_text(term.op), *term.children)
+        case ex.SubgroupReduce():
+            return _call(f"subgroup_{operator_text(term.op)}", term.value)
         case ex.Call():
             return _call(f"call {spelled(term.op_id)}", *term.args)
         case ex.Cast():

@@ -7,6 +7,7 @@ Source: spec item 1.6, one class a variant, fields in wire order. The literals, 
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING
 
 from vyre_driver.ir._seal import take_fields
 from vyre_driver.ir.arithmetic import (
@@ -23,13 +24,17 @@ from vyre_driver.ir.arithmetic import (
 from vyre_driver.ir.dtypes import DataType, wire_problem
 from vyre_driver.ir.fields import instance
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, DTYPE, EXPRESSION, OPTIONAL, Step, member, number, operator, text
-from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
+from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp, SubgroupOp
 from vyre_driver.ir.terms import Traits
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.terms import Parts
 
 __all__ = [
     "Atomic",
     "Binary",
     "BufLen",
+    "BufferRef",
     "Call",
     "Cast",
     "Expr",
@@ -46,6 +51,7 @@ __all__ = [
     "SubgroupAdd",
     "SubgroupBallot",
     "SubgroupLocalId",
+    "SubgroupReduce",
     "SubgroupShuffle",
     "SubgroupSize",
     "Unary",
@@ -80,6 +86,15 @@ class BufLen(Expr):
     wire_tag = 5
     _layout = (BUFFER,)
     _result = DataType.U32
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferRef(Expr):
+    """A buffer as an argument of a call, whose operation has a parameter ``buffer<T>``."""
+
+    wire_tag = 22
+    _layout = (BUFFER,)
     buffer: str
 
 
@@ -186,17 +201,28 @@ class Fma(Expr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SubgroupAdd(Expr):
-    """The sum of ``value`` over the subgroup."""
+class SubgroupReduce(Expr):
+    """``value`` of every lane of the subgroup, combined by ``op``."""
 
     wire_tag = 17
-    _layout = (EXPRESSION,)
+    _layout = (member(SubgroupOp, "the operator of a subgroup reduction"), EXPRESSION)
+    op: SubgroupOp
     value: Expr
 
     def __post_init__(self) -> None:
-        """Find the type."""
-        instance(self.value, Expr, "the value of a subgroup sum")
-        self._seal(self.value.dtype)
+        """Find the type; the key is not the encoding, which names the operator of a sum too."""
+        take_fields(self)
+        instance(self.value, Expr, "the value of a subgroup reduction")
+        self._seal(self.value.dtype, Traits.ALL & ~Traits.PLAIN)
+
+    def canonical_parts(self) -> Parts:
+        """Return the encoding of the canonical form, as wire format 6 has it."""
+        return bytes((self.wire_tag, self.op.wire_tag)), self.value
+
+
+def SubgroupAdd(value: Expr) -> SubgroupReduce:  # noqa: N802 -- a class until reductions had other operators
+    """Return the sum of ``value`` over the subgroup."""
+    return SubgroupReduce(SubgroupOp.ADD, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -240,4 +266,4 @@ class SubgroupSize(Expr):
     _result = DataType.U32
 
 
-SUBGROUP_EXPRESSIONS = (SubgroupAdd, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)
+SUBGROUP_EXPRESSIONS = (SubgroupReduce, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)

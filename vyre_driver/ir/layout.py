@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vyre_driver.checks import I32_MAX, U8_MAX, U32_MAX, U64_MAX
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
-from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, Operator, UnOp
+from vyre_driver.ir.operators import (
+    AtomicOp,
+    BinOp,
+    CollectiveOp,
+    MemoryOrdering,
+    OpaqueOp,
+    Operator,
+    SubgroupOp,
+    UnOp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     Take = Callable[[Term, str, Any], object]
 
 _U32 = struct.Struct("<I")
-TABLES: tuple[type[Operator], ...] = (BinOp, UnOp, AtomicOp, CollectiveOp, MemoryOrdering)
+TABLES: tuple[type[Operator], ...] = (BinOp, UnOp, AtomicOp, CollectiveOp, MemoryOrdering, SubgroupOp)
 
 
 class Step:

@@ -19,6 +19,7 @@ from vyre_driver.ir.fields import whole
 WORLD = 0  # the communication group (u32) of every device
 
 _OPAQUE = 0x80
+_KEYED = 0x80  # beside an operator in a key where an expression may stand: no expression has such a tag
 
 
 class Operator(enum.Enum):
@@ -188,6 +189,26 @@ class CollectiveOp(Operator):
     BIT_AND = 4
     BIT_OR = 5
     BIT_XOR = 6
+
+
+class SubgroupOp(Operator):
+    """How a reduction combines the values of the lanes of a subgroup."""
+
+    ADD = 1
+    MUL = 2
+    MIN = 3
+    MAX = 4
+    AND = 5
+    OR = 6
+    XOR = 7
+
+    def __init__(self, wire_tag: int) -> None:
+        """Keep what keys have for it: nothing for a sum, which had no operator before wire format 6."""
+        super().__init__(wire_tag)
+        self.encoded = b"" if wire_tag == 1 else bytes((_KEYED | wire_tag,))
+
+
+BITWISE_REDUCTIONS = frozenset({SubgroupOp.AND, SubgroupOp.OR, SubgroupOp.XOR})
 
 
 class MemoryOrdering(Operator):

@@ -12,7 +12,10 @@ from typing import Any, ClassVar
 from vyre_driver.checks import I64_MAX, U32_MAX
 from vyre_driver.ir.fields import instance, refuse, whole
 
-MAX_PREDICATES = 64
+MAX_PREDICATES = 4096
+"""Of how many parts a predicate is made at most."""
+MAX_PREDICATE_DEPTH = 64
+"""How deep they nest at most; upstream's wire format stops at 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +32,25 @@ class ShapePredicate:
     _text: ClassVar[str]
 
     size: int = field(init=False, default=1, repr=False, compare=False)
+    depth: int = field(init=False, default=1, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse numbers without encoding, what is not a predicate, and more than MAX_PREDICATES of them."""
+        """Refuse numbers without encoding, what is not a predicate, and what is too large or nests too deeply."""
         lowest, highest = (-I64_MAX - 1, I64_MAX) if "q" in self._numbers else (0, U32_MAX)
-        size = 1
+        size = depth = 1
         for name, value in self._values().items():
             if self._numbers:
                 whole(value, highest, f"{name} of {type(self).__name__}", lowest=lowest)
             else:
                 instance(value, ShapePredicate, "a part of a shape predicate")
                 size += value.size
+                depth = max(depth, value.depth + 1)
         if size > MAX_PREDICATES:
-            refuse(f"a shape predicate is made of {size}, over the limit of {MAX_PREDICATES}", "use fewer")
+            refuse(f"a shape predicate is made of {size} parts, over the limit of {MAX_PREDICATES}", "use fewer")
+        if depth > MAX_PREDICATE_DEPTH:
+            refuse(f"a shape predicate nests {depth} deep, over the limit of {MAX_PREDICATE_DEPTH}", "use fewer levels")
         object.__setattr__(self, "size", size)
+        object.__setattr__(self, "depth", depth)
 
     def _values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__match_args__}

@@ -18,6 +18,7 @@ from vyre_driver.ir.nodes import Block, IndirectDispatch, Region, Return, node_t
 from vyre_driver.ir.stats import measure
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.text import program_text
+from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.reader import read_container
 from vyre_driver.ir.wire.writer import canonical_container, refuse_losses
 
@@ -146,54 +147,76 @@ class Program:
         """
         return self._with(buffers=tuple(sorted(self.buffers, key=canonical_place)), entry=canonical_nodes(self.entry))
 
-    def to_wire(self) -> bytes:
-        """Return the program in a wire container of format 4: the canonical form, which runs the same.
+    def to_wire(self, version: int = wire_format.VERSION) -> bytes:
+        """Return the program in a wire container of format 6, or 4: the canonical form, which runs the same.
+
+        Upstream's 0.7 reads both; its 0.6, and vyre_driver 0.2, read 4 alone.
 
         Raises
         ------
         InvalidProgram
-            If format 4 cannot carry it, or would lose something that it means (docs/ir.md lists both).
+            If the format cannot carry it, or would lose something that it means (docs/ir.md lists both); for another
+            version.
         """
-        return self._once("wire", _without_losses)
+        return self._once(f"wire {_written(version)}", lambda program: _without_losses(program, version))
 
     @classmethod
-    def from_wire(cls, data: bytes) -> Program:
-        """Return the program in a wire container of format 4; whether it makes sense is for the validator to say.
+    def from_wire(cls, data: bytes, *, subgroup_sums: bool | None = None) -> Program:
+        """Return the program in a wire container of format 4 to 7; whether it makes sense is for the validator to say.
+
+        In format 4 subgroup reductions were written without an operator, as sums, up to upstream's 0.6.3 and by
+        vyre_driver 0.2, and with one by upstream's 0.6.4 and 0.6.5. ``subgroup_sums`` says so (True) or otherwise (False);
+        without it bytes that can be read both ways are refused.
 
         Raises
         ------
         InvalidProgram
-            If the bytes are no such container.
+            If the bytes are no such container, or have tiles (format 7).
         """
-        return cls(*read_container(data))
+        return cls(*read_container(data, subgroup_sums=subgroup_sums))
 
-    def canonical_wire_bytes(self) -> bytes:
-        """Return what upstream's 0.6.2 encoder writes, even where that loses something; for identities.
+    def canonical_wire_bytes(self, version: int = wire_format.WITHOUT_REQUIREMENTS) -> bytes:
+        """Return what upstream's encoder writes, even where that loses something; for identities.
+
+        Format 4 is that of its 0.6.2, 6 that of its 0.7.
 
         Raises
         ------
         InvalidProgram
-            If that encoder refuses the program.
+            If that encoder refuses the program; for another version.
         """
-        return self._once("canonical wire", canonical_container)
+        return self._once(f"canonical wire {_written(version)}", lambda program: canonical_container(program, version))
 
     def digest(self) -> bytes:
         """Return the strong digest (32 bytes): whatever may change the code changes it."""
         return self._once("digest", digests.strong_digest)
 
-    def fingerprint(self) -> bytes:
-        """Return upstream's fingerprint (32 bytes), which leaves fields out: it selects nothing alone."""
-        return self._once("fingerprint", digests.fingerprint)
+    def fingerprint(self, version: int = wire_format.VERSION) -> bytes:
+        """Return upstream's fingerprint (32 bytes), which leaves fields out: it selects nothing alone.
 
-    def normalized_cache_digest(self) -> bytes:
-        """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
+        It is of wire format 6, that of upstream's 0.7, or 4, that of its 0.6.
 
         Raises
         ------
         InvalidProgram
-            If a type has no encoding.
+            For another version.
         """
-        return self._once("normalized", digests.normalized_cache_digest)
+        return self._once(f"fingerprint {_written(version)}", lambda program: digests.fingerprint(program, version))
+
+    def normalized_cache_digest(self, version: int = 2) -> bytes:
+        """Return upstream's program digest v2 or v3 (32 bytes), which leave fields out: they select nothing alone.
+
+        v2 is that of upstream's 0.4 to 0.6, v3 that of its 0.7 and 0.8.
+
+        Raises
+        ------
+        InvalidProgram
+            If a type has no encoding; for another version.
+        """
+        make = _DIGESTS.get(version)
+        if make is None:
+            refuse(f"there is no program digest v{version!r}", "give 2 or 3")
+        return self._once(f"normalized {version}", make)
 
     def output_buffer_indices(self) -> tuple[int, ...]:
         """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
@@ -258,9 +281,19 @@ class Program:
         return f"<Program {name}: {len(self.buffers)} buffers, {nodes} nodes, workgroup {self.workgroup_size}>"
 
 
-def _without_losses(program: Program) -> bytes:
-    refuse_losses(program)
-    return program.canonical_wire_bytes()
+_DIGESTS = {2: digests.normalized_cache_digest_v2, 3: digests.normalized_cache_digest_v3}
+
+
+def _written(version: object) -> int:
+    """Return the version of a wire format that is written."""
+    if version not in (wire_format.WITHOUT_REQUIREMENTS, wire_format.VERSION):
+        refuse(f"wire format {brief(version)} is not written", "give 6 or 4")
+    return version
+
+
+def _without_losses(program: Program, version: int) -> bytes:
+    refuse_losses(program, version)
+    return program.canonical_wire_bytes(version)
 
 
 def _compared(program: Program) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from vyre_driver.ir.expressions import (
     Call,
     Cast,
     Load,
-    SubgroupAdd,
     SubgroupBallot,
+    SubgroupReduce,
 )
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, EXPRESSION, OPTIONAL, Kind
 from vyre_driver.ir.nodes import BODY, Assign, If, Let, Region, Trap
@@ -55,7 +55,7 @@ OPERANDS: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {
     Unary: lambda term: (term.operand,),
     Call: lambda term: term.args,
     Cast: lambda term: (term.value,),
-    SubgroupAdd: lambda term: (term.value,),
+    SubgroupReduce: lambda term: (term.value,),
     SubgroupBallot: lambda term: (term.cond,),
     Let: lambda term: (term.value,),
     Assign: lambda term: (term.value,),

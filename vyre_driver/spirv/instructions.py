@@ -113,6 +113,17 @@ class Ins:
     GroupNonUniformShuffle = 345
     GroupNonUniformIAdd = 349
     GroupNonUniformFAdd = 350
+    GroupNonUniformIMul = 351
+    GroupNonUniformFMul = 352
+    GroupNonUniformSMin = 353
+    GroupNonUniformUMin = 354
+    GroupNonUniformFMin = 355
+    GroupNonUniformSMax = 356
+    GroupNonUniformUMax = 357
+    GroupNonUniformFMax = 358
+    GroupNonUniformBitwiseAnd = 359
+    GroupNonUniformBitwiseOr = 360
+    GroupNonUniformBitwiseXor = 361
     TerminateInvocation = 4416
     AtomicFAdd = 6035
 

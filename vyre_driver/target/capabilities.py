@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-# VkSubgroupFeatureFlagBits: all that upstream's SubgroupAdd, SubgroupBallot and SubgroupShuffle need; a program asks for
+# VkSubgroupFeatureFlagBits: all that upstream's SubgroupReduce, SubgroupBallot and SubgroupShuffle need; a program asks for
 # subgroup operations as a whole.
 _SUBGROUP_BASIC, _SUBGROUP_ARITHMETIC, _SUBGROUP_BALLOT, _SUBGROUP_SHUFFLE = 0x1, 0x4, 0x8, 0x10
 _SUBGROUP_OPS = _SUBGROUP_BASIC | _SUBGROUP_ARITHMETIC | _SUBGROUP_BALLOT | _SUBGROUP_SHUFFLE

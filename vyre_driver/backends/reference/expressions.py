@@ -14,7 +14,7 @@ from vyre_driver.backends.reference import doubles, floats, integers
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.bodies import BodyRun
 from vyre_driver.backends.reference.extensions import FUNCTIONS
-from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
+from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_reduced
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
@@ -250,11 +250,11 @@ class ExpressionCompiler:
         a, b, c = (_flushed(self._value(one)) for one in (expr.a, expr.b, expr.c))
         return Value(lambda batch: floats.fma(a(batch), b(batch), c(batch)), DataType.F32, is_canonical=True)
 
-    def subgroup_add(self, expr: ex.SubgroupAdd) -> Value:
-        """Return the sum over the subgroup."""
+    def subgroup_reduce(self, expr: ex.SubgroupReduce) -> Value:
+        """Return the values of the subgroup, combined."""
         self.has_subgroups = True
-        inner = self._value(expr.value)
-        return Value(lambda batch: subgroup_sum(batch, inner.run(batch)), inner.dtype, is_canonical=True)
+        inner, op = self._value(expr.value), expr.op
+        return Value(lambda batch: subgroup_reduced(batch, op, inner.run(batch)), inner.dtype, is_canonical=True)
 
     def subgroup_shuffle(self, expr: ex.SubgroupShuffle) -> Value:
         """Return the value of another lane."""
@@ -295,7 +295,7 @@ _HANDLERS: dict[type[Expr], Callable[[ExpressionCompiler, Any], Value]] = {
     ex.Cast: ExpressionCompiler.cast,
     ex.Atomic: ExpressionCompiler.atomic,
     ex.Fma: ExpressionCompiler.fma,
-    ex.SubgroupAdd: ExpressionCompiler.subgroup_add,
+    ex.SubgroupReduce: ExpressionCompiler.subgroup_reduce,
     ex.SubgroupShuffle: ExpressionCompiler.subgroup_shuffle,
     ex.SubgroupBallot: ExpressionCompiler.subgroup_ballot,
     ex.SubgroupLocalId: ExpressionCompiler.subgroup_lane,

@@ -17,6 +17,7 @@ import numpy as np
 from vyre_driver.backends.reference import floats
 from vyre_driver.backends.reference.values import spread
 from vyre_driver.errors import ExecutionFault, StepBudgetExceeded
+from vyre_driver.ir.operators import BinOp, SubgroupOp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 
 SUBGROUP_LANES = 32
 _BALLOT_LANES = 32
+_REDUCTIONS: dict[SubgroupOp, np.ufunc] = {
+    SubgroupOp.ADD: np.add,
+    SubgroupOp.MUL: np.multiply,
+    SubgroupOp.MIN: np.minimum,
+    SubgroupOp.MAX: np.maximum,
+    SubgroupOp.AND: np.bitwise_and,
+    SubgroupOp.OR: np.bitwise_or,
+    SubgroupOp.XOR: np.bitwise_xor,
+}
+_FLOAT_IDENTITIES = {SubgroupOp.ADD: 0.0, SubgroupOp.MUL: 1.0, SubgroupOp.MIN: math.inf, SubgroupOp.MAX: -math.inf}
 
 
 class Grid(NamedTuple):
@@ -248,20 +259,33 @@ def _split(numbers: Places, sizes: tuple[int, int, int]) -> tuple[Values, ...]:
     )
 
 
-def subgroup_sum(batch: InvocationBatch, values: Values) -> Values:
-    """Return the sum over each subgroup; integers wrap, f32 are added from lane 0 up, to 0.0."""
+def subgroup_reduced(batch: InvocationBatch, op: SubgroupOp, values: Values) -> Values:
+    """Return the values of each subgroup, combined; integers wrap, f32 are combined from lane 0 up, with the identity first."""
     groups, lanes, count = batch.subgroup_slots()
-    table = np.zeros((count, batch.grid.lanes), values.dtype)
+    is_float = values.dtype == np.float32
+    identity = _FLOAT_IDENTITIES[op] if is_float else _identity(op, values.dtype)
+    table = np.full((count, batch.grid.lanes), identity, values.dtype)
     table[groups, lanes] = spread(values, len(lanes))
-    if values.dtype != np.float32:
-        return np.asarray(np.add.reduce(table, axis=1, dtype=values.dtype)[groups])
+    if not is_float:
+        return np.asarray(_REDUCTIONS[op].reduce(table, axis=1, dtype=values.dtype)[groups])
     table = floats.flushed(table)
+    combine = floats.BINARY[BinOp[op.name]]
     there = np.zeros(table.shape, np.bool_)
     there[groups, lanes] = True
-    total = np.zeros(count, np.float32)
+    total = np.full(count, identity, np.float32)
     for lane in range(batch.grid.lanes):
-        total = np.where(there[:, lane], floats.canonical(total + table[:, lane]), total)
+        total = np.where(there[:, lane], floats.canonical(combine(total, table[:, lane])), total)
     return total[groups]
+
+
+def _identity(op: SubgroupOp, dtype: np.dtype[Any]) -> int:
+    """Return the integer that an operator leaves every other one with."""
+    if op in {SubgroupOp.MIN, SubgroupOp.MAX}:
+        limits = np.iinfo(dtype)
+        return limits.max if op is SubgroupOp.MIN else limits.min
+    if op is SubgroupOp.AND:
+        return int(np.invert(np.zeros((), dtype)))
+    return int(op is SubgroupOp.MUL)
 
 
 def shuffled(batch: InvocationBatch, values: Values, wanted: Values) -> Values:

@@ -11,6 +11,7 @@ from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitF32, L
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
+    BufferRef,
     BufLen,
     Call,
     Cast,
@@ -19,16 +20,16 @@ from vyre_driver.ir.expressions import (
     Load,
     LocalId,
     Select,
-    SubgroupAdd,
     SubgroupBallot,
     SubgroupLocalId,
+    SubgroupReduce,
     SubgroupShuffle,
     SubgroupSize,
     WorkgroupId,
 )
 from vyre_driver.ir.extensions import known_operator, operands_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.operators import BinOp
+from vyre_driver.ir.operators import BITWISE_REDUCTIONS, BinOp
 from vyre_driver.ir.validation import call_rules
 from vyre_driver.ir.validation.atomic_rules import atomic_problems
 from vyre_driver.ir.validation.operator_types import (
@@ -315,11 +316,21 @@ class ExpressionChecker:
             self._want(operand, frozenset({_F32}), Rule.FMA, "an operand of fma must be f32", "cast it to f32")
         return DataType.F32
 
-    def _subgroup_add(self, term: SubgroupAdd) -> DataType | None:
+    def _buffer_ref(self, term: BufferRef) -> DataType | None:
+        if term.buffer not in self._buffers:
+            text = f"{quoted(term.buffer)} is not a buffer of the program"
+            self._note(term, Rule.REFERENCED_BUFFER, text, "declare it, or name one that is declared")
+        return None
+
+    def _subgroup_reduce(self, term: SubgroupReduce) -> DataType | None:
         self.asks_device = True
-        text = "the value of a subgroup sum must be u32, i32, u64 or f32"
+        text = "the value of a subgroup reduction must be u32, i32, u64 or f32"
         self._want(term.value, _SUMMABLE, Rule.SUBGROUP_OPERAND, text, "cast it to one of them")
-        return self._types[id(term.value)]
+        known = self._types[id(term.value)]
+        if known == DataType.F32 and term.op in BITWISE_REDUCTIONS:
+            text = f"a subgroup reduction by {term.op.name} takes no f32"
+            self._note(term, Rule.SUBGROUP_BITS, text, "take the bits of it, or another operator")
+        return known
 
     def _subgroup_shuffle(self, term: SubgroupShuffle) -> DataType | None:
         self.asks_device = True
@@ -356,6 +367,7 @@ _HANDLERS: dict[type[Expr], str] = {
     Var: "_var",
     Load: "_load",
     BufLen: "_buf_len",
+    BufferRef: "_buffer_ref",
     InvocationId: "_id",
     WorkgroupId: "_id",
     LocalId: "_id",
@@ -366,7 +378,7 @@ _HANDLERS: dict[type[Expr], str] = {
     Cast: "_cast",
     Atomic: "_atomic",
     Fma: "_fma",
-    SubgroupAdd: "_subgroup_add",
+    SubgroupReduce: "_subgroup_reduce",
     SubgroupShuffle: "_subgroup_shuffle",
     SubgroupBallot: "_subgroup_ballot",
     SubgroupLocalId: "_subgroup_fact",

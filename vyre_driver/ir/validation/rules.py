@@ -55,6 +55,9 @@ class Rule(enum.Enum):
     ZERO_DIVISOR = ("V044", "a division or remainder by a literal zero, cast or not")
     VALUE_TYPE = ("V045", "an assigned or stored value of another type than the variable or the element has")
     COLLECTIVE = ("V046", "a collective the device does not have, on unknown or workgroup memory, or between element types")
+    SUBGROUP_BITS = ("V047", "a subgroup reduction by and, or or xor of f32")
+    BUFFER_REFERENCE = ("V051", "a buffer reference elsewhere than as an argument of a call")
+    REFERENCED_BUFFER = ("V052", "a reference to a buffer that is not declared")
 
     ENTRY = ("R001", "an entry without nodes, or a top-level node that is not a region")
     WORKGROUP_SIZE = ("R002", "a workgroup dimension of 0")
@@ -80,7 +83,7 @@ class Rule(enum.Enum):
     LINEAR = ("R022", "a linear buffer not named once, an affine one named again, a relevant one never named")
     SHAPE = ("R023", "a static count for which the shape predicate does not hold")
     ATOMIC_OPERAND = ("R024", "an atomic whose value or expected value is not u32, or is missing, or is too much")
-    SUBGROUP_OPERAND = ("R025", "a subgroup sum of values that are not u32, i32, u64 or f32")
+    SUBGROUP_OPERAND = ("R025", "a subgroup reduction of values that are not u32, i32, u64 or f32")
     CALL_DEPTH = ("R026", "operations that call each other more than 32 deep")
     DEVICE_WORKGROUP = ("R027", "a workgroup larger than the device allows")
     DEVICE_SHARED = ("R028", "more workgroup memory than the device has")

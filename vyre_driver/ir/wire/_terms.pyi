@@ -9,7 +9,7 @@ class TermMaker:
         self,
         walk: Walk,
         cursor: Cursor,
-        classes: dict[int, type[Any]],
+        classes: dict[int, Callable[..., Any]],
         tables: list[Mapping[int, Any]],
         readers: dict[int, Callable[[Cursor], Any]],
         short: int,

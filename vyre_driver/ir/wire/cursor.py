@@ -22,7 +22,7 @@ _MAX_LEB_BYTES = 10
 def refuse_bytes(problem: str, offset: int) -> NoReturn:
     """Raise InvalidContainer (2105) for what stands at byte ``offset``."""
     raise InvalidContainer(
-        f"the bytes are not a program in wire format {wire_format.VERSION}: byte {offset}: {problem}",
+        f"the bytes are not a program in a wire format that is read: byte {offset}: {problem}",
         fix="write the program anew with to_wire()",
         offset=offset,
     )

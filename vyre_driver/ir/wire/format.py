@@ -1,6 +1,8 @@
-"""The constants of the wire container, format 4.
+"""The constants of the wire container, formats 4 to 7.
 
-Source: spec item 3.5.
+Upstream's 0.6.2 to 0.6.5 write 4, 0.7.0 to 0.7.2 write 6, and 0.8.0 writes 7; 5 lived for a day.
+
+Source: spec item 3.5; upstream 0.7, section 1.1.
 """
 
 from __future__ import annotations
@@ -8,7 +10,20 @@ from __future__ import annotations
 from vyre_driver.ir import dtypes
 
 MAGIC = b"VYRE"
-VERSION = 4
+VERSION = 6
+"""What is written unless another is asked for."""
+OLDEST, NEWEST = 4, 7  # that are read
+WITHOUT_REQUIREMENTS = 4  # the newest that is written and has no place for linear types, bytes_extraction and shape predicates
+REQUIREMENTS_SINCE = 6
+TILES_SINCE = 7
+TILE_NODES = {
+    19: "TileLoad",
+    20: "TileStore",
+    21: "TileMatmul",
+    22: "TileReduce",
+    23: "TileElementwise",
+    24: "TileDecl",
+}
 ENDIAN_FIXED = 4  # of the flags; 1 is compressed and 2 sealed, which nobody writes
 HEADER_BYTES = 40  # magic, u16 version, u16 flags, 32-byte digest of the body
 
@@ -21,6 +36,7 @@ MAX_CALL_ARGS = 4_096
 MAX_STRING_BYTES = 1 << 20
 MAX_PAYLOAD_BYTES = 4 << 20
 MAX_NESTING = 64
+MAX_AXES = 4_096  # of a shaped tensor or a mesh
 MAX_EXPRESSION_DEPTH = 128  # what the validator allows; the format names no limit of its own
 MAX_TERMS = 4_000_000  # nodes and expressions together: ours, it bounds the memory of a reader
 MAX_CONTAINER_BYTES = 64 << 20

@@ -12,7 +12,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.layout import Step
-from vyre_driver.ir.operators import CollectiveOp, MemoryOrdering, OpaqueOp
+from vyre_driver.ir.operators import CollectiveOp, MemoryOrdering, OpaqueOp, SubgroupOp
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
 from vyre_driver.ir.terms import Term
 from vyre_driver.ir.wire import format as wire_format
@@ -126,6 +126,7 @@ _WHAT = {
     Step.NODE: "a node",
     Step.MEMBER + layout.TABLES.index(CollectiveOp): "a collective operator",
     Step.MEMBER + layout.TABLES.index(MemoryOrdering): "a memory ordering",
+    Step.MEMBER + layout.TABLES.index(SubgroupOp): "the operator of a subgroup reduction",
     Step.MEMBER + _SCALE_TABLE: "a scale",
     Step.MEMBER + _ZERO_POINT_TABLE: "a zero point",
     **{Step.OPERATOR + place: "an operator" for place in range(len(layout.TABLES))},
@@ -150,13 +151,14 @@ def _type_rows() -> list[tuple[int, int, int, bool]]:
     return rows
 
 
-GRAMMAR = Grammar(
-    [(issubclass(cls, nd.Node), cls.wire_tag, [kind.step for kind in plan]) for cls, plan in PLANS.items()],
-    TABLES,
-    _type_rows(),
-    _SCALE_TABLE,
-    _ZERO_POINT_TABLE,
-)
+def _grammar(plans: Mapping[type[Term], layout.Layout]) -> Grammar:
+    rows = [(issubclass(cls, nd.Node), cls.wire_tag, [kind.step for kind in plan]) for cls, plan in plans.items()]
+    return Grammar(rows, TABLES, _type_rows(), _SCALE_TABLE, _ZERO_POINT_TABLE)
+
+
+GRAMMAR = _grammar(PLANS)
+GRAMMAR_OF_SUMS = _grammar(PLANS | {ex.SubgroupReduce: (layout.EXPRESSION,)})
+"""That of format 4 up to upstream's 0.6.3, in which a subgroup reduction is a sum."""
 _PROBLEMS = {
     Fault.CUT: "{what} takes {number} bytes and {limit} are left",
     Fault.UNKNOWN_TAG: "{what} has the unknown tag {number:#04x}",

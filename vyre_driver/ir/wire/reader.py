@@ -1,9 +1,9 @@
-"""Decode programs from the wire container, format 4; the bytes are untrusted.
+"""Decode programs from the wire container, formats 4 to 7; the bytes are untrusted.
 
 Every number is checked before something is made of it: a count against the bytes that are left, a text against its limit, a
 nesting against its own. So hostile bytes cost no more than a few times their size, and end in InvalidContainer.
 
-Source: spec items 1.5, 1.6 and 3.5.
+Source: spec items 1.5, 1.6 and 3.5; upstream 0.7, section 1.1.
 """
 
 from __future__ import annotations
@@ -13,27 +13,47 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
+from vyre_driver.errors import InvalidContainer
 from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind, output_places
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind, output_places
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import SubgroupAdd, SubgroupReduce
+from vyre_driver.ir.layout import Step
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
-from vyre_driver.ir.terms import KEY_BYTES, Traits
+from vyre_driver.ir.terms import KEY_BYTES, Traits, terms_within
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire._scan import Walk
 from vyre_driver.ir.wire._terms import TermMaker
 from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
-from vyre_driver.ir.wire.grammar import GRAMMAR, PLANS, READERS, SCALES, TABLES, ZERO_POINTS, limits, refuse_fault
+from vyre_driver.ir.wire.grammar import (
+    GRAMMAR,
+    GRAMMAR_OF_SUMS,
+    PLANS,
+    READERS,
+    SCALES,
+    TABLES,
+    ZERO_POINTS,
+    limits,
+    refuse_fault,
+)
+from vyre_driver.ir.wire.predicates import read_predicate
 from vyre_driver.ir.wire.writer import hints_bytes, shape_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.ir.nodes import Node
+    from vyre_driver.ir.predicates import ShapePredicate
 
 _KINDS = {kind.wire_tag: kind for kind in MemoryKind}
 _ACCESSES = {access.wire_tag: access for access in BufferAccess}
+_LINEAR_TYPES = {kind.value: kind for kind in LinearType}
 _LOCALITIES = {locality.wire_tag: locality for locality in CacheLocality}
 _IS_NODE = 1 << 8  # beside the tag, in what a walk calls a term
 _CLASSES: dict[int, type[Any]] = {cls.wire_tag + _IS_NODE * issubclass(cls, nd.Node): cls for cls in PLANS}
+# Of a subgroup reduction without an operator.
+_CLASSES_OF_SUMS: dict[int, Callable[..., Any]] = {**_CLASSES, SubgroupReduce.wire_tag: SubgroupAdd}
 _ONE_NUMBER = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
 
 
@@ -62,6 +82,9 @@ class _BufferMetadata(NamedTuple):
     live_out: bool
     byte_range: tuple[int, int] | None
     hints: MemoryHints
+    linear_type: LinearType
+    bytes_extraction: bool
+    shape_predicate: ShapePredicate | None
 
 
 class TermReader:
@@ -70,11 +93,13 @@ class TermReader:
     A scan in C proves a node first, so that invalid bytes cost no memory; then its terms are created, the inner ones first.
     """
 
-    def __init__(self, data: bytes) -> None:
-        """Read from these bytes."""
+    def __init__(self, data: bytes, version: int, *, sums_alone: bool) -> None:
+        """Read from these bytes; ``sums_alone`` is for subgroup reductions without an operator."""
         self._cursor = Cursor(data)
-        self._walk = Walk(GRAMMAR, data, limits())
-        self._maker = TermMaker(self._walk, self._cursor, _CLASSES, TABLES, READERS, KEY_BYTES, Traits.PLAIN)
+        self._version = version
+        self._walk = Walk(GRAMMAR_OF_SUMS if sums_alone else GRAMMAR, data, limits())
+        classes: dict[int, Callable[..., Any]] = {**(_CLASSES_OF_SUMS if sums_alone else _CLASSES)}
+        self._maker = TermMaker(self._walk, self._cursor, classes, TABLES, READERS, KEY_BYTES, Traits.PLAIN)
 
     def check(self, at: int, end: int) -> int:
         """Prove that a node stands at byte ``at``, and count it; returns the byte after it, ``end`` at most.
@@ -86,6 +111,8 @@ class TermReader:
         """
         fault, stopped, wanted, number, limit = self._walk.check(at, end)
         if fault:
+            if self._version >= wire_format.TILES_SINCE and wanted == Step.NODE and number in wire_format.TILE_NODES:
+                refuse_bytes(f"the node {wire_format.TILE_NODES[number]} of tiles is not read", stopped)
             refuse_fault(fault, stopped, wanted, number, limit)
         return stopped
 
@@ -108,24 +135,58 @@ class TermReader:
         return self._maker.make(at, end)  # type: ignore[no-any-return]
 
 
-def read_container(data: bytes) -> ProgramFields:
-    """Return the fields of a container of format 4.
+def read_container(data: bytes, *, subgroup_sums: bool | None = None) -> ProgramFields:
+    """Return the fields of a container of format 4 to 7.
+
+    In format 4 a subgroup reduction has no operator up to upstream's 0.6.3, and one since 0.6.4, and nothing says which.
+    ``subgroup_sums`` says that it has none (True) or one (False); None tries both.
 
     Raises
     ------
     InvalidContainer
-        If the bytes are no such container, wholly and with the digest they give.
+        If the bytes are no such container, wholly and with the digest they give, or can be read both ways.
     InvalidProgram
         If what it says is not a field of a program.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
-    cursor = _open(bytes(data))
+    data = bytes(data)
+    version = _checked_version(data)
+    if version > wire_format.WITHOUT_REQUIREMENTS or subgroup_sums is not None:
+        return _read(data, version, sums_alone=version == wire_format.WITHOUT_REQUIREMENTS and bool(subgroup_sums))
+    return _read_format_4(data)
+
+
+def _read_format_4(data: bytes) -> ProgramFields:
+    """Return the fields of a container of which nobody has said how its subgroup reductions are written."""
+    version = wire_format.WITHOUT_REQUIREMENTS
+    try:
+        with_sums = _read(data, version, sums_alone=True)
+    except InvalidContainer as refusal:
+        try:
+            return _read(data, version, sums_alone=False)
+        except InvalidContainer:
+            raise refusal from None
+    if not any(isinstance(term, SubgroupReduce) for term in terms_within(*with_sums.entry)):
+        return with_sums
+    try:
+        _read(data, version, sums_alone=False)
+    except InvalidContainer:
+        return with_sums
+    raise InvalidContainer(
+        "the bytes are of wire format 4, and their subgroup reductions can be read with an operator and without one",
+        fix="give subgroup_sums=True for what upstream up to 0.6.3 or vyre_driver 0.2 wrote, False for what 0.6.4 or 0.6.5 did",
+        offset=4,
+    )
+
+
+def _read(data: bytes, version: int, *, sums_alone: bool) -> ProgramFields:
+    cursor = Cursor(data, wire_format.HEADER_BYTES)
     records = cursor.count("records", least_bytes=3)
     if records == 0:
         refuse_bytes("there is no record for the metadata", cursor.at)
-    metadata = _read_metadata(cursor)
-    terms = TermReader(cursor.data)
+    metadata = _read_metadata(cursor, version)
+    terms = TermReader(cursor.data, version, sums_alone=sums_alone)
     nodes_at = cursor.at
     for _ in range(records - 1):
         _check_node(cursor, terms)
@@ -138,7 +199,8 @@ def read_container(data: bytes) -> ProgramFields:
     return ProgramFields(buffers, metadata.workgroup_size, entry, metadata.op_id, metadata.non_composable)
 
 
-def _open(data: bytes) -> Cursor:
+def _checked_version(data: bytes) -> int:
+    """Return the format of a container whose header is right."""
     if len(data) > wire_format.MAX_CONTAINER_BYTES:
         refuse_bytes(f"the container has {len(data)} bytes, over the limit of {wire_format.MAX_CONTAINER_BYTES}", 0)
     if len(data) < wire_format.HEADER_BYTES:
@@ -146,15 +208,16 @@ def _open(data: bytes) -> Cursor:
     magic, version, flags = struct.unpack_from("<4sHH", data)
     if magic != wire_format.MAGIC:
         refuse_bytes(f"it begins with {magic!r}, not with {wire_format.MAGIC!r}", 0)
-    if version != wire_format.VERSION:
-        refuse_bytes(f"it is of format {version}, and this reads format {wire_format.VERSION}", 4)
+    if not wire_format.OLDEST <= version <= wire_format.NEWEST:
+        known = f"formats {wire_format.OLDEST} to {wire_format.NEWEST}"
+        refuse_bytes(f"it is of format {version}, and this reads {known}", 4)
     if flags != wire_format.ENDIAN_FIXED:
         refuse_bytes(
             f"its flags are {flags:#06x}, and this reads {wire_format.ENDIAN_FIXED:#06x}: not compressed, not sealed", 6
         )
     if blake3(memoryview(data)[wire_format.HEADER_BYTES :]).digest() != data[8:40]:
         refuse_bytes("its body does not have the digest that the header gives", 8)
-    return Cursor(data, wire_format.HEADER_BYTES)
+    return int(version)
 
 
 def _check_node(cursor: Cursor, terms: TermReader) -> None:
@@ -181,7 +244,7 @@ def _read_node(cursor: Cursor, terms: TermReader) -> Node:
     return node
 
 
-def _read_metadata(cursor: Cursor) -> _Metadata:
+def _read_metadata(cursor: Cursor, version: int) -> _Metadata:
     at = cursor.at
     op = cursor.leb_text("an op id")
     if op != wire_format.METADATA_OP:
@@ -193,14 +256,14 @@ def _read_metadata(cursor: Cursor) -> _Metadata:
     x, y, z = cursor.u32("the workgroup size"), cursor.u32("the workgroup size"), cursor.u32("the workgroup size")
     non_composable = cursor.flag("whether it is not composable with itself")
     count = cursor.count("buffers", least_bytes=21, limit=wire_format.MAX_BUFFERS)
-    buffers = [_read_buffer_metadata(cursor) for _ in range(count)]
+    buffers = [_read_buffer_metadata(cursor, version) for _ in range(count)]
     if cursor.at != end:
         refuse_bytes(f"the metadata ends at byte {cursor.at}, its record at byte {end}", cursor.at)
     cursor.zero("the operand count of the metadata")
     return _Metadata(name, (x, y, z), non_composable, buffers)
 
 
-def _read_buffer_metadata(cursor: Cursor) -> _BufferMetadata:
+def _read_buffer_metadata(cursor: Cursor, version: int) -> _BufferMetadata:
     name = cursor.text("the name of a buffer")
     binding, count = cursor.u32("a binding"), cursor.u32("a count")
     is_output, live_out = cursor.flag("is_output"), cursor.flag("pipeline_live_out")
@@ -209,7 +272,12 @@ def _read_buffer_metadata(cursor: Cursor) -> _BufferMetadata:
     axis = cursor.u8("an axis") if cursor.flag("whether there is a coalesce axis") else None
     alignment = cursor.u32("an alignment")
     locality = cursor.member(_LOCALITIES, "a cache locality")
-    return _BufferMetadata(name, binding, count, is_output, live_out, byte_range, MemoryHints(axis, alignment, locality))
+    linear_type, extraction, predicate = LinearType.UNRESTRICTED, False, None
+    if version >= wire_format.REQUIREMENTS_SINCE:
+        linear_type, extraction = cursor.member(_LINEAR_TYPES, "a linear type"), cursor.flag("bytes_extraction")
+        predicate = read_predicate(cursor)
+    hints = MemoryHints(axis, alignment, locality)
+    return _BufferMetadata(name, binding, count, is_output, live_out, byte_range, hints, linear_type, extraction, predicate)
 
 
 def _read_regions(cursor: Cursor, known: list[_BufferMetadata]) -> tuple[BufferDecl, ...]:
@@ -241,6 +309,9 @@ def _read_region(cursor: Cursor, place: int, known: _BufferMetadata) -> BufferDe
         pipeline_live_out=known.live_out,
         output_byte_range=known.byte_range,
         hints=known.hints,
+        bytes_extraction=known.bytes_extraction,
+        linear_type=known.linear_type,
+        shape_predicate=known.shape_predicate,
     )
     cursor.at = shape_end
     hints_end = cursor.at_end_of("the hints of a memory region")
@@ -252,7 +323,7 @@ def _read_region(cursor: Cursor, place: int, known: _BufferMetadata) -> BufferDe
 
 def _element_type(cursor: Cursor, tag: int) -> DataType:
     if tag in wire_format.LOSSY_ELEMENTS | wire_format.REFUSED_ELEMENTS:
-        refuse_bytes(f"an element type has the tag {tag:#04x}, of which format 4 does not carry the parameters", cursor.at)
+        refuse_bytes(f"an element type has the tag {tag:#04x}, of which the format does not carry the parameters", cursor.at)
     if tag in _ONE_NUMBER:
         return DataType(tag, parameters=(cursor.leb("the parameter of an element type"),))
     if tag != dtypes.QUANTIZED:

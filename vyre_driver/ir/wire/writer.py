@@ -1,10 +1,10 @@
-"""Encode programs as the wire container, format 4.
+"""Encode programs as the wire container, format 6 or 4.
 
-Two functions: :func:`canonical_container` writes what upstream's 0.6.2 encoder writes, which is what the fingerprint is made
-of; it cannot express all of a program. :func:`refuse_losses` refuses what would be lost, so that no program changes its
-meaning.
+Two functions: :func:`canonical_container` writes what upstream's encoder writes (0.7.2's, or 0.6.2's), which is what the
+fingerprint is made of; it cannot express all of a program. :func:`refuse_losses` refuses what would be lost, so that no program
+changes its meaning.
 
-Source: spec items 3.4 (canonical form) and 3.5 (container).
+Source: spec items 3.4 (canonical form) and 3.5 (container); upstream 0.7, sections 1.1 and 1.2.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from blake3 import blake3
 
 from vyre_driver.ir import dtypes
 from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place, output_places
-from vyre_driver.ir.canonical import canonical_bytes, effects_out_of_order
-from vyre_driver.ir.expressions import Call, OpaqueExpr
+from vyre_driver.ir.canonical import canonical_bytes, canonical_bytes_of_format_4, effects_out_of_order
+from vyre_driver.ir.expressions import BufferRef, Call, OpaqueExpr, SubgroupReduce
 from vyre_driver.ir.fields import encoded_text, refuse
 from vyre_driver.ir.nodes import OpaqueNode, op_id, spliced
-from vyre_driver.ir.terms import Traits, large_terms_within
+from vyre_driver.ir.operators import SubgroupOp
+from vyre_driver.ir.terms import Traits, large_terms_within, terms_within
 from vyre_driver.ir.wire import format as wire_format
+from vyre_driver.ir.wire.leb import leb
+from vyre_driver.ir.wire.predicates import predicate_bytes
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints
@@ -35,15 +38,16 @@ _U32 = struct.Struct("<I")
 _PARAMETER_IN_SHAPE = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
 
 
-def canonical_container(program: Program) -> bytes:
-    """Return the container of the canonical form; what format 4 has no place for is not in it.
+def canonical_container(program: Program, version: int = wire_format.VERSION) -> bytes:
+    """Return the container of the canonical form; what the format has no place for is not in it.
 
     Raises
     ------
     InvalidProgram
         If upstream's encoder refuses the program: a workgroup dimension of 0; a workgroup or live-out buffer of 0
         elements; an output range that is reversed or passes the buffer; a sparse or mesh element; an illegal
-        quantization; a limit of the format.
+        quantization; a limit of the format. Or if format 4 has no name for a term: another subgroup reduction than a sum,
+        a reference to a buffer.
     """
     if 0 in program.workgroup_size:
         refuse(f"the workgroup size {program.workgroup_size} has a 0", "give 1 or more along each axis")
@@ -52,9 +56,13 @@ def canonical_container(program: Program) -> bytes:
     for buffer in program.buffers:
         _check_buffer(buffer)
     check_limits(program.entry)
+    is_old = version < wire_format.REQUIREMENTS_SINCE
+    if is_old:
+        _check_terms_of_format_4(program.entry)
+    encode = canonical_bytes_of_format_4 if is_old else canonical_bytes
     buffers = sorted(program.buffers, key=canonical_place)
-    records = [_record(wire_format.METADATA_OP, _metadata(program, buffers))]
-    records.extend(_record(op_id(node), canonical_bytes(node)) for node in spliced(program.entry))
+    records = [_record(wire_format.METADATA_OP, _metadata(program, buffers, version))]
+    records.extend(_record(op_id(node), encode(node)) for node in spliced(program.entry))
     outputs = output_places(buffers)
     body = b"".join(
         [
@@ -66,40 +74,54 @@ def canonical_container(program: Program) -> bytes:
             *map(leb, outputs),
         ]
     )
-    header = _HEADER.pack(wire_format.MAGIC, wire_format.VERSION, wire_format.ENDIAN_FIXED)
+    header = _HEADER.pack(wire_format.MAGIC, version, wire_format.ENDIAN_FIXED)
     if len(header) + 32 + len(body) > wire_format.MAX_CONTAINER_BYTES:
         _over("bytes", len(body), wire_format.MAX_CONTAINER_BYTES)
     return header + blake3(body).digest() + body
 
 
-def refuse_losses(program: Program) -> None:
-    """Refuse a program of which format 4 would lose or change something that it means.
+def refuse_losses(program: Program, version: int = wire_format.VERSION) -> None:
+    """Refuse a program of which the format would lose or change something that it means.
 
     Raises
     ------
     InvalidProgram
-        For a buffer with bytes_extraction, a linear type, a shape predicate, or an element type whose parameters are
-        not carried (vec, shaped tensor); for a float literal that is a negative zero; for an operator whose operands
-        the canonical order swaps although one may change what the other reads.
+        For a buffer with an element type whose parameters are not carried (vec, shaped tensor), and in format 4 for one
+        with bytes_extraction, a linear type or a shape predicate; for a float literal that is a negative zero; for an
+        operator whose operands the canonical order swaps although one may change what the other reads.
     """
     for buffer in program.buffers:
-        lost = _lost_field(buffer)
+        lost = _lost_field(buffer, version)
         if lost is not None:
             refuse(
-                f"wire format 4 has no place for {lost} of buffer {buffer.name!r}",
+                f"wire format {version} has no place for {lost} of buffer {buffer.name!r}",
                 "declare the buffer without it, and add it where the program is read",
                 buffer=buffer.name,
             )
     if not all(node.traits & Traits.SIGNED for node in program.entry):
-        refuse("wire format 4 drops the sign of the literal -0.0", "write Negate of 0.0, or 0.0 where the sign does not matter")
+        refuse(
+            "the wire format drops the sign of the literal -0.0", "write Negate of 0.0, or 0.0 where the sign does not matter"
+        )
     if all(node.traits & Traits.ORDER_SAFE for node in program.entry):
         return
     swapped = effects_out_of_order(program.entry)
     if swapped is not None:
         refuse(
-            f"wire format 4 would swap the operands of {swapped!r}, of which one may change what the other reads",
+            f"the wire format would swap the operands of {swapped!r}, of which one may change what the other reads",
             "bind the operand that comes first with let",
         )
+
+
+def _check_terms_of_format_4(nodes: tuple[Node, ...]) -> None:
+    """Refuse terms that format 4 has no name for, as upstream's 0.6.2 writes it."""
+    for term in terms_within(*nodes):
+        if isinstance(term, BufferRef):
+            lost = f"the reference to buffer {term.buffer!r}"
+        elif isinstance(term, SubgroupReduce) and term.op is not SubgroupOp.ADD:
+            lost = f"a subgroup reduction by {term.op.name}"
+        else:
+            continue
+        refuse(f"wire format 4 has no place for {lost}", f"write format {wire_format.VERSION}")
 
 
 def check_limits(nodes: tuple[Node, ...]) -> None:
@@ -133,18 +155,6 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
                 _check_text(value)
 
 
-def leb(value: int) -> bytes:
-    """Return an integer as unsigned LEB128."""
-    if value < 0x80:
-        return bytes((value,))
-    data = bytearray()
-    while value >= 0x80:
-        data.append(value & 0x7F | 0x80)
-        value >>= 7
-    data.append(value)
-    return bytes(data)
-
-
 def _over(what: str, number: int, limit: int) -> None:
     refuse(f"the program has {number} {what}, over the wire format's limit of {limit}", "split it", value=number, limit=limit)
 
@@ -176,13 +186,14 @@ def _check_buffer(buffer: BufferDecl) -> None:
             refuse(f"{what} {known} has the output range {start} to {end}", "give start <= end within it", buffer=buffer.name)
 
 
-def _lost_field(buffer: BufferDecl) -> str | None:
-    if buffer.bytes_extraction:
-        return "bytes_extraction"
-    if buffer.linear_type is not LinearType.UNRESTRICTED:
-        return f"the linear type {buffer.linear_type.name}"
-    if buffer.shape_predicate is not None:
-        return f"the shape predicate {buffer.shape_predicate.describe()}"
+def _lost_field(buffer: BufferDecl, version: int) -> str | None:
+    if version < wire_format.REQUIREMENTS_SINCE:
+        if buffer.bytes_extraction:
+            return "bytes_extraction"
+        if buffer.linear_type is not LinearType.UNRESTRICTED:
+            return f"the linear type {buffer.linear_type.name}"
+        if buffer.shape_predicate is not None:
+            return f"the shape predicate {buffer.shape_predicate.describe()}"
     inner: dtypes.DataType | None = buffer.element
     if inner is not None and inner.wire_tag in wire_format.LOSSY_ELEMENTS:
         return f"the parameters of the element type {inner}"
@@ -194,7 +205,7 @@ def _record(op: str, payload: bytes) -> bytes:
     return leb(len(name)) + name + leb(len(payload)) + payload + b"\0"
 
 
-def _metadata(program: Program, buffers: list[BufferDecl]) -> bytes:
+def _metadata(program: Program, buffers: list[BufferDecl], version: int) -> bytes:
     op = program.entry_op_id
     if op is not None:
         _check_text(op)
@@ -205,7 +216,7 @@ def _metadata(program: Program, buffers: list[BufferDecl]) -> bytes:
             _THREE_U32.pack(*program.workgroup_size),
             bytes((program.non_composable_with_self,)),
             leb(len(buffers)),
-            *map(_buffer_metadata, buffers),
+            *(_buffer_metadata(buffer) + requirements_bytes(buffer, version) for buffer in buffers),
         ]
     )
 
@@ -221,6 +232,13 @@ def _buffer_metadata(buffer: BufferDecl) -> bytes:
             hints_bytes(buffer.hints),
         ]
     )
+
+
+def requirements_bytes(buffer: BufferDecl, version: int) -> bytes:
+    """Return what a buffer's metadata has since format 6: how often it is named, how it is accessed, and of what size it is."""
+    if version < wire_format.REQUIREMENTS_SINCE:
+        return b""
+    return bytes((buffer.linear_type.value, buffer.bytes_extraction)) + predicate_bytes(buffer.shape_predicate)
 
 
 def hints_bytes(hints: MemoryHints) -> bytes:

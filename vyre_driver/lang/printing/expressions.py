@@ -12,7 +12,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expression_text import operator_text
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.operators import COMPARISONS, LOGICAL, BinOp, UnOp
+from vyre_driver.ir.operators import COMPARISONS, LOGICAL, BinOp, SubgroupOp, UnOp
 from vyre_driver.lang.printing.spelled import Spelled, call, literal, signed, truth, unspeakable
 from vyre_driver.lang.printing.words import (
     ATOM,
@@ -233,7 +233,7 @@ class Spelling:
                 return Spelled("u32(lane())", ATOM, _U32)
             case ex.SubgroupSize():
                 return Spelled("u32(subgroup_size())", ATOM, _U32)
-            case ex.SubgroupAdd(value):
+            case ex.SubgroupReduce(SubgroupOp.ADD, value):
                 found = self.spelled(value)
                 return call("subgroup_sum", found.type, found.text)
             case ex.SubgroupShuffle(value, lane):

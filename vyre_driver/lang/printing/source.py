@@ -37,7 +37,7 @@ _ATOMICS = {
     **{AtomicOp[name.upper()]: f"atomic_{name}" for name in ("add", "or", "and", "xor", "min", "max", "exchange")},
     AtomicOp.COMPARE_EXCHANGE: "atomic_cas",
 }
-_KEPT = (ex.Atomic, ex.SubgroupAdd, ex.SubgroupShuffle, ex.SubgroupBallot)  # become variables at once
+_KEPT = (ex.Atomic, ex.SubgroupReduce, ex.SubgroupShuffle, ex.SubgroupBallot)  # become variables at once
 _BITS = "bitcast(u32, "  # of an f32 that an atomic gives
 _OF_BITS = (AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR)
 _OWN = (MemoryKind.SHARED, MemoryKind.LOCAL)

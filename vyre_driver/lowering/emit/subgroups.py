@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.lowering.emit import casts, floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.kinds import F32, U32, Form
@@ -14,28 +15,43 @@ from vyre_driver.spirv.instructions import GROUP_REDUCE, Ins, Scope
 from vyre_driver.spirv.opcodes import Capability
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.terms import Term
+    from vyre_driver.ir.expressions import SubgroupReduce
     from vyre_driver.lowering.emit.code import Code
 
 _PART_BITS = 16
+_BITS = {SubgroupOp.AND: Ins.GroupNonUniformBitwiseAnd, SubgroupOp.OR: Ins.GroupNonUniformBitwiseOr}
+_BITS |= {SubgroupOp.XOR: Ins.GroupNonUniformBitwiseXor}
+_WHOLE = _BITS | {SubgroupOp.ADD: Ins.GroupNonUniformIAdd, SubgroupOp.MUL: Ins.GroupNonUniformIMul}
+_OF_FORM = {
+    Form.U32: _WHOLE | {SubgroupOp.MIN: Ins.GroupNonUniformUMin, SubgroupOp.MAX: Ins.GroupNonUniformUMax},
+    Form.I32: _WHOLE | {SubgroupOp.MIN: Ins.GroupNonUniformSMin, SubgroupOp.MAX: Ins.GroupNonUniformSMax},
+    Form.F32: {
+        SubgroupOp.ADD: Ins.GroupNonUniformFAdd,
+        SubgroupOp.MUL: Ins.GroupNonUniformFMul,
+        SubgroupOp.MIN: Ins.GroupNonUniformFMin,
+        SubgroupOp.MAX: Ins.GroupNonUniformFMax,
+    },
+}
+_REDUCTIONS = {(op, form): number for form, numbers in _OF_FORM.items() for op, number in numbers.items()}
 
 
-def add(code: Code, term: Term, value: Value) -> Value:
-    """Return the sum over the active invocations; of floats in the device's order."""
+def reduce(code: Code, term: SubgroupReduce, value: Value) -> Value:
+    """Return the values of the active invocations, combined; of floats in the device's order."""
     code.module.capability(Capability.GroupNonUniform)
     code.module.capability(Capability.GroupNonUniformArithmetic)
     scope = code.const(Scope.SUBGROUP)
     form = value.kind.form
-    if value.kind == F32:
+    instruction = _REDUCTIONS.get((term.op, form)) if value.kind.computes else None
+    if value.kind == F32 and instruction is not None:
         clean = floats.flushed(code, value.id)
-        result = code.result(Ins.GroupNonUniformFAdd, code.f32, scope, GROUP_REDUCE, clean)
+        result = code.result(instruction, code.f32, scope, GROUP_REDUCE, clean)
         return Value(floats.flushed(code, result), F32)
-    if not value.kind.computes or form not in {Form.U32, Form.I32, Form.WIDE}:
-        cannot(term, f"a subgroup sum of {value.kind.name}", "u32, i32, u64 or f32")
-    if form is Form.WIDE:
+    if form is Form.WIDE and value.kind.computes and term.op is SubgroupOp.ADD:
         return Value(_add_wide(code, value.id, scope), value.kind)
-    result = code.result(Ins.GroupNonUniformIAdd, code.type_of(form), scope, GROUP_REDUCE, value.id)
-    return Value(result, value.kind)
+    if instruction is None:
+        others = "f32 or u32" if term.op is SubgroupOp.ADD else "u32"
+        cannot(term, f"a subgroup reduction by {term.op.name} of {value.kind.name}", others)
+    return Value(code.result(instruction, code.type_of(form), scope, GROUP_REDUCE, value.id), value.kind)
 
 
 def _add_wide(code: Code, operand: int, scope: int) -> int:

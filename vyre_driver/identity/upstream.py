@@ -96,20 +96,28 @@ def dispatch_policy_digest(config: DispatchConfig) -> bytes:
     return blake3(b"ulp\0" + ulp + b"\0wg\0" + size).digest()
 
 
-def normalized_program_cache_digest(program: Program) -> bytes:
-    """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
+def normalized_program_cache_digest(program: Program, version: int = 2) -> bytes:
+    """Return upstream's program digest v2 or v3 (32 bytes), which leaves fields out: it selects nothing alone.
+
+    v2 is that of upstream's 0.4 to 0.6, v3 that of its 0.7 and 0.8.
 
     Raises
     ------
     InvalidProgram
-        If the program has no encoding.
+        If the program has no encoding; for another version.
     """
-    return program.normalized_cache_digest()
+    return program.normalized_cache_digest(version)
 
 
-def program_vsa_fingerprint_words(program: Program) -> tuple[int, ...]:
-    """Return upstream's program fingerprint as eight u32, little-endian."""
-    return struct.unpack("<8I", program.fingerprint())
+def program_vsa_fingerprint_words(program: Program, version: int = 4) -> tuple[int, ...]:
+    """Return upstream's program fingerprint of wire format 4 (its 0.6) or 6 (its 0.7) as eight u32, little-endian.
+
+    Raises
+    ------
+    InvalidProgram
+        For another version.
+    """
+    return struct.unpack("<8I", program.fingerprint(version))
 
 
 def hex_encode(data: object) -> str:

@@ -59,18 +59,21 @@ class SpecCacheKey:
         return cls(shader_hash, binding_sig, workgroup_size, specs.cache_hash())
 
 
-def vsa_specialization_key(program: Program, spec_hash: int) -> int:
+def vsa_specialization_key(program: Program, spec_hash: int, version: int = 4) -> int:
     """Return upstream's 128-bit key: the first 64 bits of the program's fingerprint above the hash (u64) of its constants.
 
-    Weak by design, kept for other vyre tools; it selects nothing alone.
+    Weak by design, kept for other vyre tools; it selects nothing alone. The fingerprint is that of wire format 4 (upstream's
+    0.6) or 6 (its 0.7).
 
     Raises
     ------
     InvalidKey
         If the hash is no u64.
+    InvalidProgram
+        For another version.
     """
     spec_hash = key_fields.whole(spec_hash, U64_MAX, "spec_hash")
-    return int.from_bytes(program.fingerprint()[:8], "little") << 64 | spec_hash
+    return int.from_bytes(program.fingerprint(version)[:8], "little") << 64 | spec_hash
 
 
 def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, backend_fingerprint: str) -> str:

@@ -7,8 +7,8 @@ from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind
 from vyre_driver.ir.builders import f32, f64, forever, i32, i64, lid_z, u32, u64, wid_y
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
-from vyre_driver.ir.predicates import AtLeast, MultipleOf, Not, Or
+from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, SubgroupOp, UnOp
+from vyre_driver.ir.predicates import AffineRange, And, AtLeast, AtMost, Exactly, ModEquals, MultipleOf, Not, Or
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 
@@ -41,6 +41,7 @@ EXPRESSIONS: list[ex.Expr] = [
     ex.Unary(OpaqueOp(2), ex.Var("a")),
     ex.Call("my.op", (u32(1), ex.Var("x"))),
     ex.Call("my.op", ()),
+    ex.Call("my.op", (ex.BufferRef("in"), u32(1))),
     ex.Select(ex.LitBool(False), u32(1), u32(2)),
     ex.Cast(DataType.vec(DataType.F32, 4), ex.Var("x")),
     ex.Cast(DataType.quantized(DataType.I4, QuantizationScale.per_group(32), QuantizationZeroPoint.absent()), ex.Var("x")),
@@ -49,7 +50,7 @@ EXPRESSIONS: list[ex.Expr] = [
     ex.Atomic(AtomicOp.COMPARE_EXCHANGE, MemoryOrdering.SEQ_CST, "counts", u32(0), u32(1), u32(2)),
     ex.Atomic(OpaqueOp(3), MemoryOrdering.SEQ_CST, "counts", u32(0), None, u32(1)),
     ex.Fma(f32(1.0), f32(2.0), f32(3.0)),
-    ex.SubgroupAdd(u32(1)),
+    *(ex.SubgroupReduce(op, u32(1)) for op in SubgroupOp),
     ex.SubgroupShuffle(ex.Var("x"), u32(3)),
     ex.SubgroupBallot(ex.LitBool(True)),
     ex.SubgroupLocalId(),
@@ -96,12 +97,20 @@ CARRIED_BUFFERS = [
     ).with_kind(MemoryKind.PERSISTENT),
 ]
 
-LOST_BUFFERS = [
+_PREDICATE = Or(
+    And(AtLeast(64), AtMost(2**32 - 1)),
+    Not(And(ModEquals(8, 3), Or(Exactly(0), AffineRange(-1, 2**63 - 1, -(2**63), 5)))),
+)
+
+# What format 6 carries and format 4 does not.
+REQUIRING_BUFFERS = [
     BufferDecl.read("raw", 6, DataType.Bytes).with_bytes_extraction(True),
     BufferDecl.read("once", 7, DataType.U32).with_linear_type(LinearType.LINEAR),
-    BufferDecl.read("shaped", 8, DataType.vec(DataType.F32, 4)),
     BufferDecl.read("checked", 9, DataType.F32).with_shape_predicate(Or(AtLeast(64), Not(MultipleOf(3)))),
+    BufferDecl.read("every", 10, DataType.F32).with_shape_predicate(_PREDICATE),
 ]
+SHAPED = BufferDecl.read("shaped", 8, DataType.vec(DataType.F32, 4))
+"""A buffer that no format carries whole."""
 
-CARRIED = Program.wrapped(CARRIED_BUFFERS, (8, 4, 2), NODES).with_entry_op_id("every.term")
-WHOLE = CARRIED.with_rewritten_buffers(CARRIED_BUFFERS + LOST_BUFFERS).with_non_composable_with_self(True)
+CARRIED = Program.wrapped(CARRIED_BUFFERS + REQUIRING_BUFFERS, (8, 4, 2), NODES).with_entry_op_id("every.term")
+WHOLE = CARRIED.with_rewritten_buffers([*CARRIED.buffers, SHAPED]).with_non_composable_with_self(True)

@@ -165,6 +165,8 @@ class TwinWalk:
         elif tag in {dtypes.TENSOR_SHAPED, dtypes.DEVICE_MESH}:
             start = self.at
             count = self.number(DATA_TYPE)
+            if count > self.limits[8]:
+                self.fail(Fault.TOO_MANY, DATA_TYPE, count, self.limits[8], start)
             if 4 * count > self.end - self.at:
                 self.fail(Fault.TOO_FEW_LEFT, DATA_TYPE, count, self.end - self.at, start)
             self.take(DATA_TYPE, 4 * count)

@@ -11,6 +11,7 @@ from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind
 from vyre_driver.ir.operators import WORLD, AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, TernaryOp, UnOp
 from vyre_driver.ir.predicates import (
+    MAX_PREDICATE_DEPTH,
     MAX_PREDICATES,
     AffineRange,
     And,
@@ -189,8 +190,18 @@ def test_a_predicate_holds_as_it_says(predicate: ShapePredicate, holding: list[i
 
 def test_predicates_are_made_of_a_bounded_number() -> None:
     predicate: ShapePredicate = AtLeast(1)
-    for _ in range(MAX_PREDICATES - 1):
+    while predicate.size < MAX_PREDICATES - 1:
+        predicate = And(predicate, predicate)
+    predicate = Not(predicate)
+    assert (predicate.size, predicate.depth, predicate.holds(0)) == (MAX_PREDICATES, 13, True)
+    with pytest.raises(InvalidProgram, match="is made of 4097 parts, over the limit of 4096"):
+        Not(predicate)
+
+
+def test_predicates_nest_to_a_limit() -> None:
+    predicate: ShapePredicate = AtLeast(1)
+    for _ in range(MAX_PREDICATE_DEPTH - 1):
         predicate = Not(predicate)
-    assert (predicate.size, hash(predicate) == hash(predicate), predicate.holds(0)) == (MAX_PREDICATES, True, True)
-    with pytest.raises(InvalidProgram, match="is made of 65, over the limit of 64"):
+    assert (predicate.depth, hash(predicate) == hash(predicate), predicate.holds(0)) == (MAX_PREDICATE_DEPTH, True, True)
+    with pytest.raises(InvalidProgram, match="nests 65 deep, over the limit of 64"):
         Not(predicate)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 
 import pytest
-from every_term import CARRIED, CARRIED_BUFFERS, LOST_BUFFERS, WHOLE
+from every_term import CARRIED, CARRIED_BUFFERS, REQUIRING_BUFFERS, SHAPED, WHOLE
 
 import vyre_driver
 from vyre_driver import DataType, Program
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.identity import normalized_program_cache_digest, program_digest, program_vsa_fingerprint_words
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir import examine
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType
-from vyre_driver.ir.operators import AtomicOp, BinOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, SubgroupOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
@@ -159,7 +160,7 @@ def test_memory_is_estimated_from_what_is_known() -> None:
 
 def test_stats_count_the_tree_and_name_what_it_uses() -> None:
     every = CARRIED.stats()
-    assert (every.node_count, every.nesting, every.expression_depth, every.buffer_count) == (71, 3, 3, 7)
+    assert (every.node_count, every.nesting, every.expression_depth, every.buffer_count) == (78, 3, 3, 11)
     assert every is CARRIED.stats()
     assert every.capabilities == ~ProgramCapability.F16 & ~ProgramCapability.BF16
     assert program(ir.store(OUT, 0, 1), buffers=[OUT]).stats() == ProgramStats(2, 2, 2, 1, 1, ProgramCapability.NONE)
@@ -168,7 +169,7 @@ def test_stats_count_the_tree_and_name_what_it_uses() -> None:
 
 
 def test_a_program_shows_its_name_and_size_in_short() -> None:
-    assert repr(CARRIED) == "<Program every.term: 7 buffers, 71 nodes, workgroup (8, 4, 2)>"
+    assert repr(CARRIED) == "<Program every.term: 11 buffers, 78 nodes, workgroup (8, 4, 2)>"
     assert repr(Program.empty()) == "<Program anonymous: 0 buffers, 1 nodes, workgroup (1, 1, 1)>"
 
 
@@ -179,13 +180,19 @@ def test_digests_are_made_once() -> None:
 
 
 def test_the_keys_of_other_modules_are_those_of_the_program() -> None:
-    words = program_vsa_fingerprint_words(CARRIED)
-    assert b"".join(word.to_bytes(4, "little") for word in words) == CARRIED.fingerprint()
-    assert vsa_specialization_key(CARRIED, 7) == (words[1] << 32 | words[0]) << 64 | 7
-    assert (normalized_program_cache_digest(CARRIED), program_digest(CARRIED)) == (
-        CARRIED.normalized_cache_digest(),
-        CARRIED.digest(),
-    )
+    for version in (4, 6):
+        words = program_vsa_fingerprint_words(CARRIED, version)
+        assert b"".join(word.to_bytes(4, "little") for word in words) == CARRIED.fingerprint(version)
+        assert vsa_specialization_key(CARRIED, 7, version) == (words[1] << 32 | words[0]) << 64 | 7
+    digests = [normalized_program_cache_digest(CARRIED), normalized_program_cache_digest(CARRIED, 3), program_digest(CARRIED)]
+    assert digests == [CARRIED.normalized_cache_digest(2), CARRIED.normalized_cache_digest(3), CARRIED.digest()]
+    assert len(set(digests)) == 3
+
+
+def test_keys_are_of_formats_that_upstreams_0_6_has_unless_another_is_asked_for() -> None:
+    assert program_vsa_fingerprint_words(CARRIED) == program_vsa_fingerprint_words(CARRIED, 4)
+    assert vsa_specialization_key(CARRIED, 7) == vsa_specialization_key(CARRIED, 7, 4)
+    assert normalized_program_cache_digest(CARRIED) == normalized_program_cache_digest(CARRIED, 2)
 
 
 def test_every_kind_of_term_survives_the_wire() -> None:
@@ -193,13 +200,66 @@ def test_every_kind_of_term_survives_the_wire() -> None:
     assert (read, read.to_wire(), str(read)) == (CARRIED, CARRIED.to_wire(), str(CARRIED.canonical()))
 
 
-@pytest.mark.parametrize("buffer", LOST_BUFFERS, ids=[buffer.name for buffer in LOST_BUFFERS])
-def test_a_buffer_of_which_the_wire_would_lose_something_is_refused(buffer: BufferDecl) -> None:
+@pytest.mark.parametrize("buffer", [*REQUIRING_BUFFERS, SHAPED], ids=lambda buffer: buffer.name)
+def test_a_buffer_of_which_format_4_would_lose_something_is_refused(buffer: BufferDecl) -> None:
     one = program(buffers=[buffer])
     with pytest.raises(InvalidProgram, match=f"wire format 4 has no place for .* of buffer '{buffer.name}'"):
+        one.to_wire(4)
+    assert len(one.canonical_wire_bytes(4)) > 40
+    assert one.fingerprint(4) != Program.empty().fingerprint(4)
+
+
+def test_an_element_type_whose_parameters_no_format_has_a_place_for_is_refused() -> None:
+    one = program(buffers=[SHAPED])
+    with pytest.raises(InvalidProgram, match=r"wire format 6 has no place for the parameters of the element type .* 'shaped'"):
         one.to_wire()
-    assert len(one.canonical_wire_bytes()) > 40
-    assert one.fingerprint() != Program.empty().fingerprint()
+    assert one.fingerprint() != program(buffers=[BufferDecl.read("shaped", 8, DataType.F32)]).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("one", "lost"),
+    [
+        (ir.subgroup_reduce(SubgroupOp.MUL, ir.u32(1)), "a subgroup reduction by MUL"),
+        (ir.f32(1.0) + ir.subgroup_reduce(SubgroupOp.XOR, X), "a subgroup reduction by XOR"),
+        (ir.call("f", ex.BufferRef("table")), "the reference to buffer 'table'"),
+    ],
+)
+def test_a_term_that_format_4_has_no_name_for_is_refused_there_and_written_in_format_6(one: ex.Expr, lost: str) -> None:
+    with pytest.raises(InvalidProgram) as caught:
+        value(one).to_wire(4)
+    assert str(caught.value) == f"wire format 4 has no place for {lost}. Fix: write format 6."
+    assert Program.from_wire(value(one).to_wire()) == value(one)
+    assert value(one).fingerprint(4) != value(one).fingerprint()
+
+
+@pytest.mark.parametrize("version", [1, 5, 7, "6", None, 6.0, 2.0, True, []])
+def test_no_other_version_is_written_or_named(version: object) -> None:
+    one = program(RETURN)
+    for name, says in (
+        ("to_wire", "is not written. Fix: give 6 or 4."),
+        ("canonical_wire_bytes", "is not written. Fix: give 6 or 4."),
+        ("fingerprint", "is not written. Fix: give 6 or 4."),
+        ("normalized_cache_digest", "there is no program digest of version"),
+    ):
+        with pytest.raises(InvalidProgram, match=says):
+            getattr(one, name)(version)
+
+
+def test_a_sum_over_the_subgroup_has_an_operator_in_format_6_alone() -> None:
+    wires = [value(ir.subgroup_add(ir.u32(7))).to_wire(version) for version in (4, 6)]
+    assert [wire[4] for wire in wires] == [4, 6]
+    assert [bytes((17, 1, 0, 7, 0, 0, 0)) in wire for wire in wires] == [False, True]
+    assert [bytes((17, 0, 7, 0, 0, 0)) in wire for wire in wires] == [True, False]
+    assert [Program.from_wire(wire) for wire in wires] == [value(ir.subgroup_add(ir.u32(7)))] * 2
+
+
+def test_the_region_around_a_program_has_two_names_that_paths_leave_out() -> None:
+    wrong = nd.Let("v", ir.load("nowhere", 0))
+    paths = [
+        [problem.path for problem in examine(Program.new([], (1, 1, 1), [nd.Region(name, None, (wrong,))])).problems]
+        for name in (ROOT_GENERATOR, f"anonymous::{ROOT_GENERATOR}", "mine")
+    ]
+    assert paths == [["body[0].value"], ["body[0].value"], ["entry[0].body[0].value"]]
 
 
 @pytest.mark.parametrize("bits", [0x8000_0000, 0x8000_0001, 0x807F_FFFF])
@@ -265,6 +325,8 @@ ILLEGAL = DataType.quantized(DataType.F32, QuantizationScale.per_tensor(), Quant
         (value(ex.Call("f", [X] * (wire_format.MAX_CALL_ARGS + 1))), "4097 arguments of a call"),  # type: ignore[arg-type]
         (value(ir.var("v" * (wire_format.MAX_STRING_BYTES + 1))), "1048577 bytes of a text"),
         (value(ex.OpaqueExpr("k", bytes(wire_format.MAX_PAYLOAD_BYTES + 1))), "4194305 bytes of an opaque payload"),
+        (value(ex.Cast(DataType.device_mesh((1,) * (wire_format.MAX_AXES + 1)), X)), "4097 dimensions of a data type"),
+        (value(ex.Cast(DataType.sparse_csr(DataType.tensor_shaped(DataType.F32, (1,) * 4097)), X)), "4097 dimensions"),
         (program().with_entry_op_id("é" * (wire_format.MAX_STRING_BYTES // 2 + 1)), "1048578 bytes of a text"),
         (program(buffers=[BufferDecl.read("b" * (wire_format.MAX_STRING_BYTES + 1), 0, DataType.U32)]), "of a text"),
     ],
@@ -293,7 +355,7 @@ def test_depth_is_carried_to_the_limits_and_refused_above() -> None:
             deeper.to_wire()
 
 
-def test_predicates_and_linear_types_change_the_strong_digest_alone() -> None:
+def test_predicates_and_linear_types_change_the_strong_digest_and_the_fingerprint_of_format_6() -> None:
     plain = BufferDecl.read("x", 0, DataType.F32)
     programs = [
         program(buffers=[one])
@@ -304,7 +366,13 @@ def test_predicates_and_linear_types_change_the_strong_digest_alone() -> None:
             plain.with_bytes_extraction(True),
         )
     ]
-    assert [len({one.digest() for one in programs}), len({one.fingerprint() for one in programs})] == [4, 1]
+    names = [
+        {one.digest() for one in programs},
+        {one.fingerprint() for one in programs},
+        {one.fingerprint(4) for one in programs},
+        {one.normalized_cache_digest(3) for one in programs},
+    ]
+    assert [len(name) for name in names] == [4, 4, 1, 1]
 
 
 def test_commutative_operators_put_literals_right_and_sort_fully_only_where_they_may() -> None:

@@ -17,6 +17,7 @@ from vyre_driver.ir import (
     Binary,
     Broadcast,
     BufferDecl,
+    BufferRef,
     DataType,
     IndirectDispatch,
     OpaqueExpr,
@@ -26,6 +27,7 @@ from vyre_driver.ir import (
     ReduceScatter,
     Resume,
     SubgroupAdd,
+    SubgroupReduce,
     Unary,
     barrier,
     binop,
@@ -41,9 +43,10 @@ from vyre_driver.ir import (
     store,
     trap,
     u32,
+    u64,
 )
 from vyre_driver.ir.extensions import extension
-from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering
+from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering, SubgroupOp
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
@@ -100,7 +103,10 @@ REFUSED: list[tuple[Node, str, str]] = [
     (let("x", binop(BinOp.ADD, i64(1), i64(2))), "ADD of i64", ".value"),
     (let("x", binop(BinOp.MUL, f64(1.0), f64(2.0))), "MUL of f64", ".value"),
     (let("x", binop(BinOp.LT, load(HALVES, 0), load(HALVES, 1))), "LT of f16", ".value"),
-    (let("x", SubgroupAdd(i64(1))), "a subgroup sum of i64", ".value"),
+    (let("x", SubgroupAdd(i64(1))), "a subgroup reduction by ADD of i64", ".value"),
+    (let("x", SubgroupReduce(SubgroupOp.MAX, u64(1))), "a subgroup reduction by MAX of u64", ".value"),
+    (let("x", BufferRef("out")), "the buffer 'out' as a value", ".value"),
+    (let("x", call("mine", BufferRef("out"))), "a call of 'mine'", ".value"),
 ]
 
 

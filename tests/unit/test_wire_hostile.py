@@ -6,59 +6,21 @@ import struct
 import tracemalloc
 
 import pytest
-from blake3 import blake3
 from every_term import CARRIED
+from made_containers import SMALL, body_of, buffer_row, metadata, record, signed, text, verdict, with_buffers, with_node
 
-from vyre_driver.errors import InvalidContainer, InvalidProgram
-from vyre_driver.ir.builders import store, u32
+from vyre_driver.errors import InvalidContainer
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.cursor import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
+from vyre_driver.ir.wire.leb import leb
 from vyre_driver.ir.wire.reader import TermReader
-from vyre_driver.ir.wire.writer import leb
 
-SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()
 HUGE = [0xFFFF_FFFF, 2**63, 2**64 - 1]
 
 
-def signed(body: bytes) -> bytes:
-    """A container around a body, with the digest that it must have."""
-    return struct.pack("<4sHH", b"VYRE", 4, 4) + blake3(body).digest() + body
-
-
-def body_of(wire: bytes) -> bytes:
-    return wire[wire_format.HEADER_BYTES :]
-
-
-def text(value: bytes) -> bytes:
-    return struct.pack("<I", len(value)) + value
-
-
-def record(op: bytes, payload: bytes) -> bytes:
-    return leb(len(op)) + op + leb(len(payload)) + payload + b"\0"
-
-
-def metadata(count: int = 0, buffers: bytes = b"") -> bytes:
-    head = b"VYRE-META" + b"\0" + struct.pack("<III", 1, 1, 1) + b"\0"
-    return record(b"vyre.program.metadata", head + leb(count) + buffers)
-
-
-def with_node(op: bytes, node: bytes) -> bytes:
-    """A whole container around one node."""
-    return signed(leb(2) + metadata() + record(op, node) + leb(0) + leb(0))
-
-
-def verdict(data: bytes) -> str | None:
-    """Read hostile bytes: None when they are a program, else the message; any other exception goes through."""
-    try:
-        Program.from_wire(data)
-    except InvalidProgram as error:
-        return str(error) if error.fix else "no advice"
-    return None
-
-
-def test_the_helpers_of_this_file_make_containers_that_can_be_read() -> None:
+def test_the_helpers_of_these_tests_make_containers_that_can_be_read() -> None:
     assert signed(body_of(SMALL)) == SMALL
     assert verdict(with_node(b"vyre.node.return", b"\5")) is None
 
@@ -74,8 +36,10 @@ def test_a_container_cut_at_any_length_is_refused(resigned: bool) -> None:  # no
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 def test_a_container_with_any_byte_changed_is_refused_by_its_digest_or_its_header(mask: int) -> None:
     wire = CARRIED.to_wire()
-    for place in range(len(wire)):
-        assert verdict(wire[:place] + bytes((wire[place] ^ mask,)) + wire[place + 1 :]) is not None
+    read = [
+        place for place in range(len(wire)) if verdict(wire[:place] + bytes((wire[place] ^ mask,)) + wire[place + 1 :]) is None
+    ]
+    assert read == ([4] if mask == 1 else [])  # the version: without tiles format 7 says the same
 
 
 @pytest.mark.parametrize("mask", [0x01, *(pytest.param(mask, marks=pytest.mark.thorough) for mask in (0x02, 0x10, 0x80, 0xFF))])
@@ -96,7 +60,8 @@ def test_a_body_with_any_byte_changed_and_a_right_digest_is_refused_or_is_anothe
         (b"", "has 0 bytes, fewer than its header of 40"),
         (SMALL[:39], "has 39 bytes"),
         (b"VYRF" + SMALL[4:], "begins with b'VYRF'"),
-        (SMALL[:4] + b"\5\0" + SMALL[6:], "is of format 5, and this reads format 4"),
+        (SMALL[:4] + b"\3\0" + SMALL[6:], "is of format 3, and this reads formats 4 to 7"),
+        (SMALL[:4] + b"\x08\0" + SMALL[6:], "is of format 8, and this reads formats 4 to 7"),
         (SMALL[:6] + b"\5\0" + SMALL[8:], "its flags are 0x0005"),
         (SMALL[:6] + b"\6\0" + SMALL[8:], "its flags are 0x0006"),
         (SMALL[:6] + b"\0\0" + SMALL[8:], "its flags are 0x0000"),
@@ -111,7 +76,18 @@ def test_a_body_with_any_byte_changed_and_a_right_digest_is_refused_or_is_anothe
         (signed(leb(100) + metadata()), "100 records are announced and"),
         (with_node(b"vyre.node.return", b"\5\5"), "its payload at byte"),
         (with_node(b"x", b"\x13"), "a node has the unknown tag 0x13"),
-        (with_node(b"vyre.node.let", b"\0" + text(b"x") + b"\x16"), "an expression has the unknown tag 0x16"),
+        (with_node(b"x", b"\x13", 7), "the node TileLoad of tiles is not read"),
+        (with_node(b"x", b"\6\1\0\0\0\x18", 7), "the node TileDecl of tiles is not read"),
+        (with_node(b"x", b"\x19", 7), "a node has the unknown tag 0x19"),
+        (
+            with_node(b"x", b"\0" + text(b"x") + b"\x11\x08\2\1"),
+            "operator of a subgroup reduction has the unknown tag 0x08",
+        ),
+        (
+            with_node(b"x", b"\0" + text(b"x") + b"\x11\x80\2\1"),
+            "operator of a subgroup reduction has the unknown tag 0x80",
+        ),
+        (with_node(b"vyre.node.let", b"\0" + text(b"x") + b"\x17"), "an expression has the unknown tag 0x17"),
         (with_node(b"vyre.node.let", b"\0" + text(b"\xff") + b"\0"), "a name is not UTF-8"),
         (with_node(b"vyre.node.let", b"\0" + text(b"\xed\xa0\x80") + b"\0"), "a name is not UTF-8"),
         (with_node(b"\xff", b"\5"), "an op id is not UTF-8"),
@@ -212,8 +188,10 @@ def unlike_lets(count: int) -> bytes:
 
 
 def table_of(buffers: int) -> bytes:
-    rows = (text(b"%03x" % number) + struct.pack("<II", number, 0) + bytes(9) for number in range(buffers))
-    return signed(leb(1) + metadata(buffers, b"".join(rows)) + leb(0) + leb(0))
+    """A container that has metadata of buffers alone."""
+    return signed(
+        leb(1) + metadata(buffers, b"".join(buffer_row(b"%03x" % place) for place in range(buffers))) + leb(0) + leb(0)
+    )
 
 
 REFUSED = [
@@ -231,14 +209,28 @@ REFUSED = [
 ]
 
 
+def cost(data: bytes) -> float:
+    """The most memory that refusing bytes takes, by their number."""
+    tracemalloc.start()
+    assert verdict(data) is not None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / len(data)
+
+
 def test_64_kib_that_are_no_program_cost_a_few_times_their_size() -> None:
-    costs = []
-    for data in REFUSED:
-        tracemalloc.start()
-        assert verdict(data) is not None
-        costs.append(tracemalloc.get_traced_memory()[1] / len(data))
-        tracemalloc.stop()
-    assert max(costs) < 15
+    assert max(map(cost, REFUSED)) < 15
+
+
+def test_shape_predicates_of_a_container_that_is_no_program_cost_more_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = b"\3\0" + b"\x09" * 31 + b"\1\1\0\0\0"
+    whole = with_buffers(*[deep] * 900)
+    assert verdict(whole) is None
+    assert cost(signed(body_of(whole) + b"\0")) < 40
+    monkeypatch.setattr(wire_format, "MAX_PREDICATE_PARTS", 900 * 32)
+    assert verdict(whole) is None
+    monkeypatch.setattr(wire_format, "MAX_PREDICATE_PARTS", 900 * 32 - 1)
+    assert "shape predicates have more than 28799 parts" in str(verdict(whole))
 
 
 def test_64_kib_that_are_a_program_cost_no_more_than_that_program_may() -> None:
@@ -252,7 +244,7 @@ def test_64_kib_that_are_a_program_cost_no_more_than_that_program_may() -> None:
 
 def test_the_readers_of_single_terms_refuse_the_empty_bytes() -> None:
     with pytest.raises(InvalidContainer):
-        TermReader(b"").check(0, 0)
+        TermReader(b"", 6).check(0, 0)
     with pytest.raises(InvalidContainer):
         read_dtype(Cursor(b""))
 

@@ -76,7 +76,7 @@ BOUND = {
     "lanes": (bound(ir.store(FIXED, i, ir.subgroup_size())), "it uses SubgroupSize"),
     "a ballot": (bound(ir.store(FIXED, i, ir.subgroup_ballot(i < 5))), "it uses SubgroupBallot"),
     "a shuffle": (bound(ir.store(FIXED, i, ir.subgroup_shuffle(i, 1))), "it uses SubgroupShuffle"),
-    "a sum": (bound(ir.store(FIXED, i, ir.subgroup_add(i))), "it uses SubgroupAdd"),
+    "a sum": (bound(ir.store(FIXED, i, ir.subgroup_add(i))), "it uses SubgroupReduce"),
     "another lane": (bound(ir.store(FIXED, i, ir.binop(BinOp.SHUFFLE, i, i))), "it uses SHUFFLE, which reaches other lanes"),
     "a call": (bound(ir.store(FIXED, i, ir.call("twice", i))), "it uses Call"),
     "a trap": (bound(ir.if_(i < 5, [ir.trap(i, "here")]), PLACED), "it uses Trap"),

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 ROOT_GENERATOR = "vyre.program.root"
+ROOT_GENERATORS = frozenset({ROOT_GENERATOR, f"anonymous::{ROOT_GENERATOR}"})
+"""What upstream's 0.4 to 0.7 name the region around a program, and its 0.8."""
 
 
 class GivesProgram(Protocol):
@@ -213,10 +215,9 @@ class Program:
         InvalidProgram
             If a type has no encoding; for another version.
         """
-        make = _DIGESTS.get(version)
-        if make is None:
-            refuse(f"there is no program digest v{version!r}", "give 2 or 3")
-        return self._once(f"normalized {version}", make)
+        if type(version) is not int or version not in _DIGESTS:
+            refuse(f"there is no program digest of version {brief(version)}", "give 2 or 3")
+        return self._once(f"normalized {version}", _DIGESTS[version])
 
     def output_buffer_indices(self) -> tuple[int, ...]:
         """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
@@ -286,7 +287,7 @@ _DIGESTS = {2: digests.normalized_cache_digest_v2, 3: digests.normalized_cache_d
 
 def _written(version: object) -> int:
     """Return the version of a wire format that is written."""
-    if version not in (wire_format.WITHOUT_REQUIREMENTS, wire_format.VERSION):
+    if type(version) is not int or version not in (wire_format.WITHOUT_REQUIREMENTS, wire_format.VERSION):
         refuse(f"wire format {brief(version)} is not written", "give 6 or 4")
     return version
 

@@ -16,7 +16,7 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, EXPRESSION, OPTIONAL, Kind
 from vyre_driver.ir.nodes import BODY, Assign, If, Let, Region, Trap
-from vyre_driver.ir.program import ROOT_GENERATOR
+from vyre_driver.ir.program import ROOT_GENERATORS
 from vyre_driver.ir.wire.grammar import PLANS
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class NodeWalk:
         entry = program.entry
         self._stack = [_Frame(None, "entry", entry)]
         sole = entry[0] if len(entry) == 1 else None
-        self._inside_root = isinstance(sole, Region) and sole.generator == ROOT_GENERATOR
+        self._inside_root = isinstance(sole, Region) and sole.generator in ROOT_GENERATORS
 
     def steps(self) -> Iterator[tuple[str, Node | None]]:
         """Yield ("open", owner) before the nodes of a body, ("node", node) for each, ("close", owner) after them.

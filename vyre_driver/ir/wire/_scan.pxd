@@ -72,6 +72,7 @@ cdef struct vyre_wire_limits:
     uint32_t arguments
     uint32_t text_bytes
     uint32_t payload_bytes
+    uint32_t axes
 
 
 # A term from byte start to byte end; what is its tag, 256 more for a node, and 512 times the number of terms in it.

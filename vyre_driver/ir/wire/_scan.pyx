@@ -146,7 +146,7 @@ cdef vyre_wire_fault take_quantization(
 
 
 cdef vyre_wire_fault take_type_parameters(
-    const vyre_wire_grammar* grammar, vyre_wire_scan* scan, uint8_t tag
+    const vyre_wire_grammar* grammar, const vyre_wire_limits* limits, vyre_wire_scan* scan, uint8_t tag
 ) noexcept nogil:
     cdef uint32_t count = 0, start = scan.at
     cdef vyre_wire_fault fault
@@ -154,11 +154,16 @@ cdef vyre_wire_fault take_type_parameters(
         return take(scan, VYRE_WIRE_DATA_TYPE, grammar.type_bytes[tag])
     if grammar.type_form[tag] == VYRE_WIRE_LIST:
         fault = take_u32(scan, VYRE_WIRE_DATA_TYPE, &count)
-        if fault == VYRE_WIRE_WHOLE and count > (scan.end - scan.at) // 4:
+        if fault != VYRE_WIRE_WHOLE:
+            return fault
+        if count > limits.axes:
+            scan.at = start
+            return fault_with(scan, VYRE_WIRE_TOO_MANY, VYRE_WIRE_DATA_TYPE, count, limits.axes)
+        if count > (scan.end - scan.at) // 4:
             scan.at = start
             return fault_with(scan, VYRE_WIRE_TOO_FEW_LEFT, VYRE_WIRE_DATA_TYPE, count, scan.end - start - 4)
         scan.at += 4 * count
-        return fault
+        return VYRE_WIRE_WHOLE
     fault = take_quantization(grammar, scan, grammar.scales)
     return fault if fault != VYRE_WIRE_WHOLE else take_quantization(grammar, scan, grammar.zero_points)
 
@@ -186,7 +191,7 @@ cdef vyre_wire_fault take_data_type(
             break
     while levels:
         levels -= 1
-        fault = take_type_parameters(grammar, scan, outer[levels])
+        fault = take_type_parameters(grammar, limits, scan, outer[levels])
         if fault != VYRE_WIRE_WHOLE:
             return fault
     return VYRE_WIRE_WHOLE
@@ -355,14 +360,14 @@ cdef class Walk:
 
     def __init__(self, Grammar grammar not None, bytes data not None, limits):
         """Walk over ``data``; raise ValueError when it or a limit is more than the walk can count."""
-        nodes, terms, nesting, depth, type_nesting, arguments, text_bytes, payload_bytes = limits
+        nodes, terms, nesting, depth, type_nesting, arguments, text_bytes, payload_bytes, axes = limits
         if nesting + depth + 1 >= VYRE_WIRE_FRAMES or type_nesting > VYRE_WIRE_FRAMES:
             raise ValueError(f"{nesting} and {depth} levels are more than {VYRE_WIRE_FRAMES}")
         if PyBytes_GET_SIZE(data) >= 1 << 31 or terms >= 1 << 31:
             raise ValueError(f"{PyBytes_GET_SIZE(data)} bytes or {terms} terms are 2 Gi or more")
         self.grammar, self.data = grammar, data
         self.limits = vyre_wire_limits(
-            nodes, terms, nesting, depth, type_nesting, arguments, text_bytes, payload_bytes
+            nodes, terms, nesting, depth, type_nesting, arguments, text_bytes, payload_bytes, axes
         )
         self.scan = vyre_wire_scan(<const uint8_t*> PyBytes_AS_STRING(data), 0, 0, 0, 0, 0, 0, 0)
 

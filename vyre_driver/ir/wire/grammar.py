@@ -72,6 +72,8 @@ def _with_parameters(cursor: Cursor, tag: int, element: DataType | None) -> Data
         return DataType.quantized(element, scale, zero)
     if tag in {dtypes.TENSOR_SHAPED, dtypes.DEVICE_MESH}:
         count = cursor.u32("the number of dimensions")
+        if count > wire_format.MAX_AXES:
+            refuse_bytes(f"a data type has {count} dimensions, over the limit of {wire_format.MAX_AXES}", at)
         if 4 * count > cursor.end - cursor.at:
             refuse_bytes(f"a data type of {count} dimensions is announced and {cursor.end - cursor.at} bytes are left", at)
         return DataType(tag, element, tuple(cursor.u32("a dimension") for _ in range(count)))
@@ -178,6 +180,7 @@ _PROBLEMS_OF = {  # where a step wants another text
     (Fault.TOO_DEEP, Step.DTYPE): "a data type nests deeper than {limit}",
     (Fault.TOO_MANY, Step.NODE): "there are more than {limit} nodes",
     (Fault.TOO_MANY, 0): "there are more than {limit} nodes and expressions",
+    (Fault.TOO_MANY, Step.DTYPE): "a data type has {number} dimensions, over the limit of {limit}",
     (Fault.TOO_FEW_LEFT, Step.DTYPE): "{number} dimensions of a data type are announced and {limit} bytes are left",
 }
 
@@ -193,6 +196,7 @@ def limits() -> tuple[int, ...]:
         wire_format.MAX_CALL_ARGS,
         wire_format.MAX_STRING_BYTES,
         wire_format.MAX_PAYLOAD_BYTES,
+        wire_format.MAX_AXES,
     )
 
 

@@ -9,11 +9,12 @@ Source: spec items 1.5, 1.6 and 3.5; upstream 0.7, section 1.1.
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
-from vyre_driver.errors import InvalidContainer
+from vyre_driver.errors import InvalidContainer, InvalidProgram
 from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind, output_places
@@ -21,7 +22,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import SubgroupAdd, SubgroupReduce
 from vyre_driver.ir.layout import Step
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
-from vyre_driver.ir.terms import KEY_BYTES, Traits, terms_within
+from vyre_driver.ir.terms import KEY_BYTES, Traits
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire._scan import Walk
 from vyre_driver.ir.wire._terms import TermMaker
@@ -38,11 +39,12 @@ from vyre_driver.ir.wire.grammar import (
     refuse_fault,
 )
 from vyre_driver.ir.wire.predicates import read_predicate
-from vyre_driver.ir.wire.writer import hints_bytes, shape_bytes
+from vyre_driver.ir.wire.writer import check_buffer, hints_bytes, shape_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.predicates import ShapePredicate
 
@@ -52,8 +54,6 @@ _LINEAR_TYPES = {kind.value: kind for kind in LinearType}
 _LOCALITIES = {locality.wire_tag: locality for locality in CacheLocality}
 _IS_NODE = 1 << 8  # beside the tag, in what a walk calls a term
 _CLASSES: dict[int, type[Any]] = {cls.wire_tag + _IS_NODE * issubclass(cls, nd.Node): cls for cls in PLANS}
-# Of a subgroup reduction without an operator.
-_CLASSES_OF_SUMS: dict[int, Callable[..., Any]] = {**_CLASSES, SubgroupReduce.wire_tag: SubgroupAdd}
 _ONE_NUMBER = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
 
 
@@ -93,12 +93,14 @@ class TermReader:
     A scan in C proves a node first, so that invalid bytes cost no memory; then its terms are created, the inner ones first.
     """
 
-    def __init__(self, data: bytes, version: int, *, sums_alone: bool) -> None:
-        """Read from these bytes; ``sums_alone`` is for subgroup reductions without an operator."""
+    def __init__(self, data: bytes, version: int, sums: list[Expr] | None = None) -> None:
+        """Read from these bytes; where subgroup reductions have no operator, ``sums`` takes their values."""
         self._cursor = Cursor(data)
         self._version = version
-        self._walk = Walk(GRAMMAR_OF_SUMS if sums_alone else GRAMMAR, data, limits())
-        classes: dict[int, Callable[..., Any]] = {**(_CLASSES_OF_SUMS if sums_alone else _CLASSES)}
+        self._walk = Walk(GRAMMAR if sums is None else GRAMMAR_OF_SUMS, data, limits())
+        classes: dict[int, Callable[..., Any]] = {**_CLASSES}
+        if sums is not None:
+            classes[SubgroupReduce.wire_tag] = partial(_sum, sums)
         self._maker = TermMaker(self._walk, self._cursor, classes, TABLES, READERS, KEY_BYTES, Traits.PLAIN)
 
     def check(self, at: int, end: int) -> int:
@@ -152,41 +154,44 @@ def read_container(data: bytes, *, subgroup_sums: bool | None = None) -> Program
         refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
     data = bytes(data)
     version = _checked_version(data)
-    if version > wire_format.WITHOUT_REQUIREMENTS or subgroup_sums is not None:
-        return _read(data, version, sums_alone=version == wire_format.WITHOUT_REQUIREMENTS and bool(subgroup_sums))
-    return _read_format_4(data)
+    if version > wire_format.WITHOUT_REQUIREMENTS or subgroup_sums is False:
+        return _read(data, version)
+    sums: list[Expr] = []
+    if subgroup_sums:
+        return _read(data, version, sums)
+    without = _tried(data, version, sums)
+    if not sums and not isinstance(without, InvalidProgram):
+        return without
+    operated = _tried(data, version)
+    if not isinstance(without, InvalidProgram) and not isinstance(operated, InvalidProgram):
+        raise InvalidContainer(
+            "the bytes are of wire format 4, and their subgroup reductions can be read with an operator and without one",
+            fix="give subgroup_sums=True for what upstream up to 0.6.3 or vyre_driver 0.2 wrote, "
+            "False for what 0.6.4 or 0.6.5 did",
+            offset=4,
+        )
+    if not isinstance(operated, InvalidProgram):
+        return operated
+    if isinstance(without, InvalidProgram):
+        raise without
+    return without
 
 
-def _read_format_4(data: bytes) -> ProgramFields:
-    """Return the fields of a container of which nobody has said how its subgroup reductions are written."""
-    version = wire_format.WITHOUT_REQUIREMENTS
+def _tried(data: bytes, version: int, sums: list[Expr] | None = None) -> ProgramFields | InvalidProgram:
+    """Return the fields, or the error, which holds nothing of what was read."""
     try:
-        with_sums = _read(data, version, sums_alone=True)
-    except InvalidContainer as refusal:
-        try:
-            return _read(data, version, sums_alone=False)
-        except InvalidContainer:
-            raise refusal from None
-    if not any(isinstance(term, SubgroupReduce) for term in terms_within(*with_sums.entry)):
-        return with_sums
-    try:
-        _read(data, version, sums_alone=False)
-    except InvalidContainer:
-        return with_sums
-    raise InvalidContainer(
-        "the bytes are of wire format 4, and their subgroup reductions can be read with an operator and without one",
-        fix="give subgroup_sums=True for what upstream up to 0.6.3 or vyre_driver 0.2 wrote, False for what 0.6.4 or 0.6.5 did",
-        offset=4,
-    )
+        return _read(data, version, sums)
+    except InvalidProgram as error:
+        return error.with_traceback(None)
 
 
-def _read(data: bytes, version: int, *, sums_alone: bool) -> ProgramFields:
+def _read(data: bytes, version: int, sums: list[Expr] | None = None) -> ProgramFields:
     cursor = Cursor(data, wire_format.HEADER_BYTES)
     records = cursor.count("records", least_bytes=3)
     if records == 0:
         refuse_bytes("there is no record for the metadata", cursor.at)
     metadata = _read_metadata(cursor, version)
-    terms = TermReader(cursor.data, version, sums_alone=sums_alone)
+    terms = TermReader(cursor.data, version, sums)
     nodes_at = cursor.at
     for _ in range(records - 1):
         _check_node(cursor, terms)
@@ -218,6 +223,11 @@ def _checked_version(data: bytes) -> int:
     if blake3(memoryview(data)[wire_format.HEADER_BYTES :]).digest() != data[8:40]:
         refuse_bytes("its body does not have the digest that the header gives", 8)
     return int(version)
+
+
+def _sum(sums: list[Expr], value: Expr) -> SubgroupReduce:
+    sums.append(value)
+    return SubgroupAdd(value)
 
 
 def _check_node(cursor: Cursor, terms: TermReader) -> None:
@@ -254,13 +264,25 @@ def _read_metadata(cursor: Cursor, version: int) -> _Metadata:
         refuse_bytes(f"the metadata does not begin with {wire_format.METADATA_MAGIC!r}", at)
     name = cursor.text("the op id of the program") if cursor.flag("whether there is an op id") else None
     x, y, z = cursor.u32("the workgroup size"), cursor.u32("the workgroup size"), cursor.u32("the workgroup size")
+    if 0 in (x, y, z):
+        refuse_bytes(f"the workgroup size {x, y, z} has a 0", cursor.at - 12)
     non_composable = cursor.flag("whether it is not composable with itself")
     count = cursor.count("buffers", least_bytes=21, limit=wire_format.MAX_BUFFERS)
-    buffers = [_read_buffer_metadata(cursor, version) for _ in range(count)]
+    buffers = list(_read_buffers(cursor, version, count))
     if cursor.at != end:
         refuse_bytes(f"the metadata ends at byte {cursor.at}, its record at byte {end}", cursor.at)
     cursor.zero("the operand count of the metadata")
     return _Metadata(name, (x, y, z), non_composable, buffers)
+
+
+def _read_buffers(cursor: Cursor, version: int, count: int) -> Iterator[_BufferMetadata]:
+    parts = 0
+    for _ in range(count):
+        buffer = _read_buffer_metadata(cursor, version)
+        parts += 0 if buffer.shape_predicate is None else buffer.shape_predicate.size
+        if parts > wire_format.MAX_PREDICATE_PARTS:
+            refuse_bytes(f"shape predicates have more than {wire_format.MAX_PREDICATE_PARTS} parts", cursor.at)
+        yield buffer
 
 
 def _read_buffer_metadata(cursor: Cursor, version: int) -> _BufferMetadata:
@@ -313,6 +335,7 @@ def _read_region(cursor: Cursor, place: int, known: _BufferMetadata) -> BufferDe
         linear_type=known.linear_type,
         shape_predicate=known.shape_predicate,
     )
+    check_buffer(buffer)
     cursor.at = shape_end
     hints_end = cursor.at_end_of("the hints of a memory region")
     encoded = cursor.data[shape_start:shape_end], cursor.take(hints_end - cursor.at, "hints")

@@ -17,7 +17,7 @@ from blake3 import blake3
 from vyre_driver.ir import dtypes
 from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place, output_places
 from vyre_driver.ir.canonical import canonical_bytes, canonical_bytes_of_format_4, effects_out_of_order
-from vyre_driver.ir.expressions import BufferRef, Call, OpaqueExpr, SubgroupReduce
+from vyre_driver.ir.expressions import BufferRef, Call, Cast, OpaqueExpr, SubgroupReduce
 from vyre_driver.ir.fields import encoded_text, refuse
 from vyre_driver.ir.nodes import OpaqueNode, op_id, spliced
 from vyre_driver.ir.operators import SubgroupOp
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
+    from vyre_driver.ir.terms import Term
 
 _HEADER = struct.Struct("<4sHH")
 _THREE_U32 = struct.Struct("<III")
@@ -54,7 +55,7 @@ def canonical_container(program: Program, version: int = wire_format.VERSION) ->
     if len(program.buffers) > wire_format.MAX_BUFFERS:
         _over("buffers", len(program.buffers), wire_format.MAX_BUFFERS)
     for buffer in program.buffers:
-        _check_buffer(buffer)
+        check_buffer(buffer)
     check_limits(program.entry)
     is_old = version < wire_format.REQUIREMENTS_SINCE
     if is_old:
@@ -145,14 +146,27 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
     if depth > wire_format.MAX_EXPRESSION_DEPTH:
         _over("levels of expressions", depth, wire_format.MAX_EXPRESSION_DEPTH)
     for term in large_terms_within(*nodes):
-        if isinstance(term, Call) and len(term.args) > wire_format.MAX_CALL_ARGS:
-            _over("arguments of a call", len(term.args), wire_format.MAX_CALL_ARGS)
-        if isinstance(term, OpaqueExpr | OpaqueNode) and len(term.payload) > wire_format.MAX_PAYLOAD_BYTES:
-            _over("bytes of an opaque payload", len(term.payload), wire_format.MAX_PAYLOAD_BYTES)
-        for slot in term.__match_args__:
-            value = getattr(term, slot, None)
-            if isinstance(value, str):
-                _check_text(value)
+        _check_fields(term)
+
+
+def _check_fields(term: Term) -> None:
+    if isinstance(term, Call) and len(term.args) > wire_format.MAX_CALL_ARGS:
+        _over("arguments of a call", len(term.args), wire_format.MAX_CALL_ARGS)
+    if isinstance(term, OpaqueExpr | OpaqueNode) and len(term.payload) > wire_format.MAX_PAYLOAD_BYTES:
+        _over("bytes of an opaque payload", len(term.payload), wire_format.MAX_PAYLOAD_BYTES)
+    if isinstance(term, Cast):
+        _check_axes(term.target)
+    for slot in term.__match_args__:
+        value = getattr(term, slot, None)
+        if isinstance(value, str):
+            _check_text(value)
+
+
+def _check_axes(dtype: dtypes.DataType | None) -> None:
+    while dtype is not None:
+        if dtype.wire_tag in {dtypes.TENSOR_SHAPED, dtypes.DEVICE_MESH} and len(dtype.parameters) > wire_format.MAX_AXES:
+            _over("dimensions of a data type", len(dtype.parameters), wire_format.MAX_AXES)
+        dtype = dtype.element
 
 
 def _over(what: str, number: int, limit: int) -> None:
@@ -164,7 +178,15 @@ def _check_text(text: str) -> None:
         _over("bytes of a text", len(text.encode()), wire_format.MAX_STRING_BYTES)
 
 
-def _check_buffer(buffer: BufferDecl) -> None:
+def check_buffer(buffer: BufferDecl) -> None:
+    """Refuse a buffer that upstream's encoder refuses, and its decoder too.
+
+    Raises
+    ------
+    InvalidProgram
+        If it is workgroup memory or lives on after the program and has 0 elements; has an element type that is not carried;
+        or an output range that is reversed or passes it.
+    """
     what, element = f"buffer {buffer.name!r}", buffer.element
     _check_text(buffer.name)
     if buffer.count == 0 and buffer.access is BufferAccess.WORKGROUP:

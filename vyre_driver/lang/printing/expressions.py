@@ -241,6 +241,8 @@ class Spelling:
                 return call("shuffle", found.type, found.text, self.spelled(lane).text)
             case ex.SubgroupBallot(cond):
                 return call("ballot", _U32, self.condition(cond))
+            case ex.SubgroupReduce(op, _):
+                raise unspeakable(f"a subgroup reduction by {op.name}")
         raise unspeakable(type(expr).__name__)
 
 

@@ -11,6 +11,7 @@ from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.expressions import (
     Atomic,
+    BufferRef,
     BufLen,
     Call,
     Cast,
@@ -121,6 +122,7 @@ class Expressions:
             Fma: self._fma,
             Atomic: self._atomic,
             Call: self._call,
+            BufferRef: lambda term: cannot(term, f"the buffer {term.buffer!r} as a value", "a load of one of its elements"),
             SubgroupReduce: lambda term: subgroups.reduce(code, term, self.value(term.value)),
             SubgroupShuffle: self._shuffle,
             SubgroupBallot: lambda term: subgroups.ballot(code, self.condition(term.cond)),

@@ -11,7 +11,7 @@ from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.program import ROOT_GENERATOR
+from vyre_driver.ir.program import ROOT_GENERATORS
 from vyre_driver.ir.walks import BODY_FIELDS
 from vyre_driver.lowering.emit.blocks import counting, leave_unless, repeating
 from vyre_driver.lowering.emit.code import Code, Value, cannot
@@ -78,7 +78,7 @@ class Statements:
         """Return the path of the statement at hand, as the validator writes it."""
         frames = self._frames
         sole = program.entry[0] if len(program.entry) == 1 else None
-        if isinstance(sole, Region) and sole.generator == ROOT_GENERATOR and len(frames) > 1:
+        if isinstance(sole, Region) and sole.generator in ROOT_GENERATORS and len(frames) > 1:
             frames = frames[1:]
         return ".".join(f"{field}[{place}]" for field, place in frames)
 

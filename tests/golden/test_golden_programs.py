@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
 import pytest
-from vectors import program, vectors
+from vectors import DATA, program, vectors
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.identity import normalized_program_cache_digest, program_vsa_fingerprint_words
+from vyre_driver.ir import BufferDecl, DataType, Program, cast, gid_x, i32, store, subgroup_add, u32, var
 from vyre_driver.ir.canonical import wire_bytes
-from vyre_driver.ir.program import Program
 from vyre_driver.specialization import vsa_specialization_key
 
 VECTORS = vectors("program_digests.json")
@@ -98,3 +99,23 @@ def test_pairs_share_what_they_share_upstream_and_never_the_strong_digest_unless
         assert one.fingerprint(4).hex() == side["fingerprint"]
         assert one.normalized_cache_digest().hex() == side["normalized_program_cache_digest"]
     assert (a.digest() == b.digest()) == (pair["why"] == "structurally validated flag differs")
+
+
+def subgroup_sums() -> dict[str, Program]:
+    """Programs that add over the subgroup, by a name."""
+    out, i = BufferDecl.output("out", 0, DataType.U32).with_count(64), gid_x()
+    many = [var(f"a_rather_long_name_of_a_variable_{place}", DataType.U32) for place in range(12)]
+    values = {
+        "sum": subgroup_add(i),
+        "sum of a sum": subgroup_add(subgroup_add(i) + u32(1)),
+        "sum of i32": cast(DataType.U32, subgroup_add(i32(-1))),
+        "sum of a long expression": subgroup_add(functools.reduce(lambda total, term: total + term, many, u32(0))),
+    }
+    return {name: Program.wrapped([out], (64, 1, 1), [store(out, i, value)]) for name, value in values.items()}
+
+
+def test_our_digest_and_digest_v2_are_what_vyre_driver_0_2_made() -> None:
+    """Entries of its caches are found under them; a sum over the subgroup had no operator then."""
+    programs = {f"vector {place}": program(facts) for place, facts in CASES} | subgroup_sums()
+    lines = [f"{made.digest().hex()} {made.normalized_cache_digest().hex()} {name}\n" for name, made in programs.items()]
+    assert "".join(lines) == (DATA / "program_keys_0_2.txt").read_text("utf-8")

@@ -9,10 +9,10 @@ from vyre_driver.conformance.options import Options
 from vyre_driver.ir import arithmetic, expressions, nodes
 from vyre_driver.ir.arithmetic import Binary, Expr, OpaqueExpr, Unary
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId, WorkgroupId
+from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId, SubgroupReduce, WorkgroupId
 from vyre_driver.ir.extensions import EXTENSIONS, application
 from vyre_driver.ir.nodes import Barrier, Node
-from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, SubgroupOp, UnOp
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, unary_type
 
@@ -29,6 +29,7 @@ NO_RESULT = {
     "Broadcast": "there is one device",
     "OpaqueNode": "its meaning is an extension's",
     "Call": "what it calls is an extension's",
+    "BufferRef": "it is an argument of a call",
 }
 NO_OPERATOR = {
     BinOp.SHUFFLE: "the validator refuses it always",
@@ -86,6 +87,7 @@ def test_every_operator_is_asked_or_refused_by_the_semantics() -> None:
     assert operators(Binary) == set(BinOp) - set(NO_OPERATOR)
     assert operators(Unary) == set(UnOp) - set(NO_OPERATOR)
     assert operators(Atomic) == set(AtomicOp) - set(NO_OPERATOR)
+    assert operators(SubgroupReduce) == set(SubgroupOp)
 
 
 def test_every_operator_is_asked_of_every_type_that_the_validator_lets_it_take() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import struct
 import sys
 import tempfile
 import time
@@ -29,21 +28,20 @@ with atheris.instrument_imports() if atheris else nullcontext():
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.wire.format import HEADER_BYTES
 
-from blake3 import blake3
 from every_term import CARRIED, NODES
+from made_containers import signed
+from wire_mutations import LARGEST_BYTES, mutated
 
 SLOW_S = 10.0  # 64 KiB take well below a second; the rest is for a busy machine
-LARGEST_BYTES = 65536
-HOSTILE = [b"\xff" * 4, b"\xff" * 9 + b"\x01", b"\x80", b"\0", b"\6\1\0\0\0" * 70, b"\x0a\1" * 140, b"\x16" * 70]
 
 outcomes = {"programs": 0, "refused": 0}
 slowest = 0.0
 
 
 def seeds() -> list[bytes]:
-    """Bodies of real containers: one with everything, and one for each node."""
+    """Bodies of real containers of format 6: one with everything, and one for each node."""
     programs = [CARRIED, *(CARRIED.with_rewritten_wrapped_entry([node]) for node in NODES)]
-    return [program.canonical_wire_bytes()[HEADER_BYTES:] for program in programs]
+    return [program.canonical_wire_bytes(6)[HEADER_BYTES:] for program in programs]
 
 
 def read(data: bytes) -> None:
@@ -70,31 +68,10 @@ def read(data: bytes) -> None:
 
 
 def try_input(data: bytes) -> None:
-    """Read bytes as they are, and as a body with a right header."""
+    """Read bytes as they are, and as a body with a right header of each format."""
     read(data)
-    read(struct.pack("<4sHH", b"VYRE", 4, 4) + blake3(data).digest() + data)
-
-
-def mutated(rng: random.Random, bodies: list[bytes]) -> bytes:
-    """A body with bytes changed, inserted, removed, doubled, or joined with another's."""
-    data = bytearray(rng.choice(bodies))
-    for _ in range(rng.randint(1, 6)):
-        at = rng.randrange(len(data) + 1)
-        length = rng.choice([1, 1, 2, 4, 8, 64])
-        match rng.randrange(6):
-            case 0:
-                data[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                data[at:at] = rng.choice(HOSTILE)
-            case 2:
-                del data[at : at + length]
-            case 3:
-                data[at : at + length] = data[at : at + length] * 2
-            case 4:
-                data[at:] = rng.choice(bodies)[at:]
-            case _:
-                data[at : at + 4] = struct.pack("<I", rng.choice([0, 1, 2, 65, 129, 0x7FFF_FFFF, 0xFFFF_FFFF]))
-    return bytes(data[:LARGEST_BYTES])
+    for version in (4, 5, 6, 7):
+        read(signed(data, version))
 
 
 def loop(seconds: float, seed: int) -> None:

@@ -124,17 +124,17 @@ def test_the_canonical_form_is_canonical_and_equal_and_keeps_the_fingerprint(pro
     assert (canonical, hash(canonical)) == (program, hash(program))
     assert spelled_out(canonical.canonical()) == spelled_out(canonical)
     try:
-        wire = program.canonical_wire_bytes()
+        wire = program.canonical_wire_bytes(6)
     except InvalidProgram:
         return
-    assert (canonical.canonical_wire_bytes(), canonical.fingerprint()) == (wire, program.fingerprint())
+    assert (canonical.canonical_wire_bytes(6), canonical.fingerprint()) == (wire, program.fingerprint())
 
 
 @given(nodes)
 def test_a_node_is_read_as_it_was_written(node: Any) -> None:  # noqa: ANN401 -- a Node
     (node,) = canonical_floats((node,))
     written = wire_bytes(node)
-    reader = TermReader(written)
+    reader = TermReader(written, 6)
     assert reader.check(0, len(written)) == len(written)
     read = reader.node(0, len(written))
     assert read == node
@@ -152,7 +152,7 @@ def test_what_the_wire_carries_comes_back_as_the_canonical_program(program: Prog
     try:
         wire = program.to_wire()
     except InvalidProgram as error:
-        assert "wire format 4" in str(error) or "cannot be encoded" in str(error)  # noqa: PT017 -- both ways are right
+        assert "wire format" in str(error) or "cannot be encoded" in str(error)  # noqa: PT017 -- both ways are right
         return
     read = Program.from_wire(wire)
     assert spelled_out(read) == spelled_out(program.canonical())

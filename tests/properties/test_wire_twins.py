@@ -78,7 +78,7 @@ bounds = st.tuples(
     st.integers(1, 6),
     st.integers(1, 6),
     *[st.integers(1, 64)] * 2,
-    *[st.integers(0, 64)] * 2,
+    *[st.integers(0, 64)] * 3,
 )
 
 
@@ -228,7 +228,7 @@ def test_terms_that_are_written_alike_are_one_object_and_long_ones_are_read_too(
     long_name = "n" * (KEY_BYTES + 1)
     name = struct.pack("<I", len(long_name)) + long_name.encode()
     data = b"\6" + struct.pack("<I", 3) + b"\0" + name + b"\2\1" + b"\0\1\0\0\0a\2\1" + b"\0\1\0\0\0a\2\1"
-    reader = TermReader(data)
+    reader = TermReader(data, 6)
     assert reader.check(0, len(data)) == len(data)
     block = reader.node(0, len(data))
     first, second, third = block.children

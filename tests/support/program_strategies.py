@@ -11,7 +11,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, SubgroupOp, UnOp
 from vyre_driver.ir.predicates import AffineRange, And, AtLeast, AtMost, Exactly, ModEquals, MultipleOf, Not, Or, ShapePredicate
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
@@ -72,6 +72,7 @@ _leaves = (
     | st.builds(ex.LitF32, f32_bits)
     | st.builds(ex.Var, names)
     | st.builds(ex.BufLen, names)
+    | st.builds(ex.BufferRef, names)
     | st.builds(ex.InvocationId, st.integers(0, 3))
     | st.builds(ex.WorkgroupId, st.integers(0, 3))
     | st.builds(ex.LocalId, st.integers(0, 3))
@@ -91,7 +92,7 @@ def _larger(inner: st.SearchStrategy[ex.Expr]) -> st.SearchStrategy[ex.Expr]:
         | st.builds(ex.Cast, dtypes, inner)
         | st.builds(ex.Atomic, atomic_ops, ORDERINGS, names, inner, st.none() | inner, inner)
         | st.builds(ex.Fma, inner, inner, inner)
-        | st.builds(ex.SubgroupAdd, inner)
+        | st.builds(ex.SubgroupReduce, st.sampled_from(SubgroupOp), inner)
         | st.builds(ex.SubgroupShuffle, inner, inner)
         | st.builds(ex.SubgroupBallot, inner)
     )
@@ -163,7 +164,7 @@ programs = st.builds(
     Program, st.lists(buffers, max_size=3), sizes, st.lists(nodes, max_size=3), st.none() | names, bools, bools
 )
 
-# What format 4 carries whole: no lost field, no refused element, sizes that its encoder takes.
+# What format 6 carries whole: no lost field, no refused element, sizes that its encoder takes.
 _carried_types = _flat_types.filter(lambda dtype: dtype.wire_tag != DataType.device_mesh(()).wire_tag)
 carried_buffers = st.builds(
     BufferDecl,
@@ -177,6 +178,9 @@ carried_buffers = st.builds(
     bools,
     st.none() | st.just((0, 0)),
     hints,
+    bools,
+    st.sampled_from(LinearType),
+    st.none() | predicates,
 )
 carried_programs = st.builds(
     Program,

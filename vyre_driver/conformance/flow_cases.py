@@ -14,7 +14,7 @@ from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import AtomicOp
+from vyre_driver.ir.operators import AtomicOp, SubgroupOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -209,9 +209,9 @@ def _subgroup_cases() -> Iterator[Case]:
         source, out = BufferDecl.read("in", 0, dtype), output(64, 1, dtype)
         values = np.resize(edges(dtype), 64).astype(NUMPY[dtype])
         loaded = ir.load(source, i)
-        yield case_of(
-            f"subgroup sum of {dtype}", [source, out], [ir.store(out, i, ir.subgroup_add(loaded))], values, size=(64, 1, 1)
-        )
+        for op in SubgroupOp:
+            reduced = [ir.store(out, i, ir.subgroup_reduce(op, loaded))]
+            yield case_of(f"subgroup {op.name} of {dtype}", [source, out], reduced, values, size=(64, 1, 1))
         taken = ir.subgroup_shuffle(loaded, (lane * 5 + 3) & 31)
         yield case_of(f"shuffle of {dtype}", [source, out], [ir.store(out, i, taken)], values, size=(64, 1, 1))
     for count in (1, 3, 33):  # no device's subgroups are filled by all of them

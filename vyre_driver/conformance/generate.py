@@ -49,7 +49,7 @@ _NAMES = {
     DataType.F16: "halves",
 }
 
-GENERATOR_VERSION = 3
+GENERATOR_VERSION = 4
 """What a seed means; whatever changes the programs of seeds must raise it. A golden digest holds this."""
 
 

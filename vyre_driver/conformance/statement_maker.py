@@ -16,7 +16,7 @@ from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, K
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.expressions import Var
 from vyre_driver.ir.extension_builders import bitcast
-from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.operators import MemoryOrdering, SubgroupOp
 from vyre_driver.ir.terms import Traits, terms_within
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class StatementMaker:
         way, dtype = rng.below(4), U32
         if way == 0:
             dtype = rng.pick((U32, I32, U64) if self.options.u64 else (U32, I32))
-            value: Expr = ir.subgroup_add(expressions.make(dtype))
+            op = SubgroupOp.ADD if dtype == U64 else rng.pick(tuple(SubgroupOp))
+            value: Expr = ir.subgroup_reduce(op, expressions.make(dtype))
         elif way == 1:
             value = ir.subgroup_ballot(expressions.make(BOOL))
         elif way == 2:

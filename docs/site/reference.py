@@ -152,7 +152,11 @@ PAGES = (
                 "binop unop operation select cast convert bitcast call abs_diff absolute cos exp fma floor_divide floor_modulo"
                 " log maximum minimum saturating_sub sin sqrt pack_f16 unpack_f16 pack_bf16 unpack_bf16",
             ),
-            _section("Subgroups", "ir", "subgroup_add subgroup_ballot subgroup_local_id subgroup_shuffle subgroup_size"),
+            _section(
+                "Subgroups",
+                "ir",
+                "subgroup_add subgroup_reduce subgroup_ballot subgroup_local_id subgroup_shuffle subgroup_size",
+            ),
             _section(
                 "Functions",
                 "ir.functions",
@@ -179,9 +183,12 @@ PAGES = (
                 "Expressions",
                 "ir",
                 "Expr Var LitBool LitF32 LitI32 LitU32 Load BufLen Unary Binary Fma Select Cast Call Atomic InvocationId"
-                " LocalId WorkgroupId SubgroupAdd SubgroupBallot SubgroupLocalId SubgroupShuffle SubgroupSize OpaqueExpr",
+                " LocalId WorkgroupId BufferRef SubgroupReduce SubgroupAdd SubgroupBallot SubgroupLocalId SubgroupShuffle"
+                " SubgroupSize OpaqueExpr",
             ),
-            _section("Operators", "ir", "BinOp UnOp TernaryOp AtomicOp CollectiveOp MemoryOrdering OpaqueOp extension_id"),
+            _section(
+                "Operators", "ir", "BinOp UnOp TernaryOp AtomicOp CollectiveOp SubgroupOp MemoryOrdering OpaqueOp extension_id"
+            ),
             _section(
                 "Predicates of lengths",
                 "ir",

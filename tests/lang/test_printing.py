@@ -13,7 +13,7 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Binary, LitU32
 from vyre_driver.ir.nodes import If, Store
-from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.operators import BinOp, SubgroupOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.lang.frontend.translate import translate
@@ -142,6 +142,18 @@ def test_what_the_language_has_no_word_for_is_refused_by_name() -> None:
     nodes = [ir.store(buffer, 0, ir.unop(UnOp.REVERSE_BITS, ir.load(buffer, 0)))]
     with pytest.raises(UnsupportedFeature, match="no word for reverse_bits"):
         as_source(Program.wrapped([buffer], (1, 1, 1), nodes))
+
+
+@pytest.mark.parametrize("op", [op for op in SubgroupOp if op is not SubgroupOp.ADD])
+def test_subgroup_reductions_other_than_sums_are_refused_by_name(op: SubgroupOp) -> None:
+    buffer = BufferDecl.read_write("o", 0, DataType.U32)
+    nodes = [ir.store(buffer, 0, ir.subgroup_reduce(op, ir.load(buffer, 0)))]
+    with pytest.raises(UnsupportedFeature) as caught:
+        as_source(Program.wrapped([buffer], (1, 1, 1), nodes))
+    assert str(caught.value) == (
+        f"kernels written as Python have no word for a subgroup reduction by {op.name}. "
+        "Fix: look at the program itself: print(program)."
+    )
 
 
 def test_elements_that_the_language_has_not_are_refused_by_name() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, load, store
+from vyre_driver.ir import BufferDecl, DataType, Program, SubgroupOp, gid_x, load, store, subgroup_reduce
 from vyre_driver.lowering import program_fields, recorded
 from vyre_driver.lowering.recorded import RECORDING_VERSION, line_of, read_recording
 from vyre_driver.runtime.recording import RecordingFile
@@ -75,6 +75,25 @@ def test_the_golden_file_is_what_is_written_and_says_what_was_compiled() -> None
     assert (plain.config, plain.constants, found.left_out, RECORDING_VERSION) == (None, SpecMap(), (), 1)
 
 
+def reducing(op: SubgroupOp) -> Program:
+    """A program that combines values over the subgroup."""
+    return PROGRAM.with_rewritten_wrapped_entry([store("y", gid_x(), subgroup_reduce(op, load("x", gid_x())))])
+
+
+def test_a_sum_over_the_subgroup_is_written_as_0_2_writes_it() -> None:
+    written = line(reducing(SubgroupOp.ADD))
+    assert b'{"SubgroupAdd":[{"Load":["x",' in written
+    assert (json.loads(written)["recording"], read_recording(written).kernels[0].code) == (1, reducing(SubgroupOp.ADD))
+
+
+@pytest.mark.parametrize("op", [op for op in SubgroupOp if op is not SubgroupOp.ADD])
+def test_lines_of_programs_that_0_2_does_not_know_are_of_version_2(op: SubgroupOp) -> None:
+    written = line(reducing(op))
+    (kernel,) = read_recording(written).kernels
+    assert isinstance(kernel.code, Program)
+    assert (json.loads(written)["recording"], kernel.code.digest()) == (2, reducing(op).digest())
+
+
 def changed(**fields: object) -> bytes:
     return json.dumps({**json.loads(MODULE), **fields}).encode()
 
@@ -96,7 +115,7 @@ WORDS = json.loads(MODULE)["module"]
         (b"7", "it is no line of a recording"),
         (b"{}", "it is no line of a recording"),
         (changed(recording=True), "it is no line of a recording"),
-        (changed(recording=2), "another version wrote it, and this one reads version 1"),
+        (changed(recording=3), "another version wrote it, and this one reads versions 1 and 2"),
         (changed(more=1), "it has 1 fields that are not known"),
         (changed(module="!"), "its code is no Base64"),
         (changed(module=[]), "its code is no Base64"),

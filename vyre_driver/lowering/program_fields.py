@@ -16,10 +16,14 @@ from typing import Any
 
 from vyre_driver.errors import InvalidProgram, VyreError
 from vyre_driver.ir import arithmetic, buffers, dtypes, expressions, nodes, operators, predicates, quantization
+from vyre_driver.ir.expressions import BufferRef, SubgroupAdd, SubgroupReduce
+from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.program import Program
+from vyre_driver.ir.terms import terms_within
 
 MOST_VALUES = 1 << 20
 _IR = "vyre_driver.ir."
+_SUM = "SubgroupAdd"  # what 0.2 calls a subgroup reduction that adds
 _MODULES = (arithmetic, buffers, dtypes, expressions, nodes, operators, predicates, quantization)
 _FOUND = {
     name: one for module in _MODULES for name, one in inspect.getmembers(module, inspect.isclass) if _IR in one.__module__
@@ -47,6 +51,14 @@ def values_of(program: Program) -> object:
     if not is_same:
         raise _unwritable("it would come back as another one")
     return found
+
+
+def has_newer_terms(program: Program) -> bool:
+    """Return whether a program has terms that vyre_driver 0.2 does not know."""
+    return any(
+        isinstance(term, BufferRef) or (isinstance(term, SubgroupReduce) and term.op is not SubgroupOp.ADD)
+        for term in terms_within(*program.entry)
+    )
 
 
 def program_of(value: object) -> Program:
@@ -91,6 +103,8 @@ class _Writer:
             return [self.value(part) for part in one]
         if isinstance(one, enum.Enum) and _ENUMS.get(kind.__name__) is kind:
             return {"enum": [kind.__name__, one.name]}
+        if isinstance(one, SubgroupReduce) and one.op is SubgroupOp.ADD:
+            return {_SUM: [self.value(one.value)]}
         if _TERMS.get(kind.__name__) is kind:
             return {kind.__name__: [self.value(getattr(one, name)) for name in _NAMES[kind]]}
         raise TypeError(f"it has a value of type {kind.__name__}")
@@ -112,6 +126,8 @@ def _read(value: object) -> Any:  # noqa: ANN401 -- a field
         case "enum":
             kind, member = content
             return _ENUMS[kind][member]
+        case _ if name == _SUM:
+            return SubgroupAdd(*map(_read, content))
     made = _TERMS[name]
     return made(**dict(zip(_NAMES[made], [_read(one) for one in content], strict=True)))
 

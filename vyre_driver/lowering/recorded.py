@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import VyreError
 from vyre_driver.ir.program import Program
-from vyre_driver.lowering.program_fields import program_of, values_of
+from vyre_driver.lowering.program_fields import has_newer_terms, program_of, values_of
 from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig, ProgramConfig
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.source import KernelSource
 
 RECORDING_VERSION = 1
+NEWER_TERMS_VERSION = 2  # of a line whose program 0.2 would not know; otherwise the same
 MAX_LINE_BYTES = 32 << 20
 MAX_FILE_BYTES = 256 << 20
 MAX_KERNELS = MAX_LEFT_OUT = 65_536
@@ -72,6 +73,8 @@ def line_of(code: SpirvModule | Program, source: KernelSource) -> bytes:
         fields |= {"module": _text(code.code), "name": code.name[:_MOST_NAME], "entry": code.entry}
     else:
         fields["program"] = values_of(code)
+        if has_newer_terms(code):
+            fields["recording"] = NEWER_TERMS_VERSION
     given = (one for one in source.specialization.constants if one.name in source.constants)
     fields["constants"] = {one.name: f"{one.type_name}:{one.bits:#010x}" for one in given}
     asked = {} if config is None else {name: getattr(config, name, None) for name in _CONFIG}
@@ -119,8 +122,8 @@ def read_line(line: bytes) -> RecordedKernel:
         raise ValueError("it is not a whole line of a recording") from None
     if not isinstance(fields, dict) or type(fields.get("recording")) is not int:
         raise ValueError("it is no line of a recording")
-    if fields.pop("recording") != RECORDING_VERSION:
-        raise ValueError(f"another version wrote it, and this one reads version {RECORDING_VERSION}")
+    if fields.pop("recording") not in {RECORDING_VERSION, NEWER_TERMS_VERSION}:
+        raise ValueError(f"another version wrote it, and this one reads versions {RECORDING_VERSION} and {NEWER_TERMS_VERSION}")
     code = _code(fields)
     constants, config = _constants(fields.pop("constants", None)), _config(fields.pop("config", None), type(code))
     if fields:

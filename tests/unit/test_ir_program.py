@@ -16,7 +16,7 @@ from vyre_driver.ir import examine
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType
-from vyre_driver.ir.operators import AtomicOp, BinOp, SubgroupOp
+from vyre_driver.ir.operators import AtomicOp, BinOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
@@ -214,43 +214,6 @@ def test_an_element_type_whose_parameters_no_format_has_a_place_for_is_refused()
     with pytest.raises(InvalidProgram, match=r"wire format 6 has no place for the parameters of the element type .* 'shaped'"):
         one.to_wire()
     assert one.fingerprint() != program(buffers=[BufferDecl.read("shaped", 8, DataType.F32)]).fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("one", "lost"),
-    [
-        (ir.subgroup_reduce(SubgroupOp.MUL, ir.u32(1)), "a subgroup reduction by MUL"),
-        (ir.f32(1.0) + ir.subgroup_reduce(SubgroupOp.XOR, X), "a subgroup reduction by XOR"),
-        (ir.call("f", ex.BufferRef("table")), "the reference to buffer 'table'"),
-    ],
-)
-def test_a_term_that_format_4_has_no_name_for_is_refused_there_and_written_in_format_6(one: ex.Expr, lost: str) -> None:
-    with pytest.raises(InvalidProgram) as caught:
-        value(one).to_wire(4)
-    assert str(caught.value) == f"wire format 4 has no place for {lost}. Fix: write format 6."
-    assert Program.from_wire(value(one).to_wire()) == value(one)
-    assert value(one).fingerprint(4) != value(one).fingerprint()
-
-
-@pytest.mark.parametrize("version", [1, 5, 7, "6", None, 6.0, 2.0, True, []])
-def test_no_other_version_is_written_or_named(version: object) -> None:
-    one = program(RETURN)
-    for name, says in (
-        ("to_wire", "is not written. Fix: give 6 or 4."),
-        ("canonical_wire_bytes", "is not written. Fix: give 6 or 4."),
-        ("fingerprint", "is not written. Fix: give 6 or 4."),
-        ("normalized_cache_digest", "there is no program digest of version"),
-    ):
-        with pytest.raises(InvalidProgram, match=says):
-            getattr(one, name)(version)
-
-
-def test_a_sum_over_the_subgroup_has_an_operator_in_format_6_alone() -> None:
-    wires = [value(ir.subgroup_add(ir.u32(7))).to_wire(version) for version in (4, 6)]
-    assert [wire[4] for wire in wires] == [4, 6]
-    assert [bytes((17, 1, 0, 7, 0, 0, 0)) in wire for wire in wires] == [False, True]
-    assert [bytes((17, 0, 7, 0, 0, 0)) in wire for wire in wires] == [True, False]
-    assert [Program.from_wire(wire) for wire in wires] == [value(ir.subgroup_add(ir.u32(7)))] * 2
 
 
 def test_the_region_around_a_program_has_two_names_that_paths_leave_out() -> None:

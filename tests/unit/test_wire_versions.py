@@ -16,12 +16,16 @@ from vyre_driver.ir import (
     Expr,
     InvocationId,
     LinearType,
+    Return,
     SubgroupAdd,
     SubgroupLocalId,
     SubgroupReduce,
     call,
+    f32,
     let,
+    subgroup_reduce,
     u32,
+    var,
 )
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.predicates import (
@@ -259,3 +263,45 @@ def test_what_lives_on_has_elements_and_an_output_may_have_none(version: int, fl
     body = leb(1) + record(b"vyre.program.metadata", head) + leb(1) + region + leb(1) + leb(0)
     said = verdict(signed(body, version))
     assert said is None if says is None else says in str(said)
+
+
+def value(one: Expr) -> Program:
+    """A program of one statement."""
+    return Program.wrapped([], (1, 1, 1), [let("v", one)])
+
+
+@pytest.mark.parametrize(
+    ("one", "lost"),
+    [
+        (subgroup_reduce(SubgroupOp.MUL, u32(1)), "a subgroup reduction by MUL"),
+        (f32(1.0) + subgroup_reduce(SubgroupOp.XOR, var("x")), "a subgroup reduction by XOR"),
+        (call("f", BufferRef("table")), "the reference to buffer 'table'"),
+    ],
+)
+def test_a_term_that_format_4_has_no_name_for_is_refused_there_and_written_in_format_6(one: Expr, lost: str) -> None:
+    with pytest.raises(InvalidProgram) as caught:
+        value(one).to_wire(4)
+    assert str(caught.value) == f"wire format 4 has no place for {lost}. Fix: write format 6."
+    assert Program.from_wire(value(one).to_wire()) == value(one)
+    assert value(one).fingerprint(4) != value(one).fingerprint()
+
+
+@pytest.mark.parametrize("version", [1, 5, 7, "6", None, 6.0, 2.0, True, []])
+def test_no_other_version_is_written_or_named(version: object) -> None:
+    one = Program.wrapped([], (1, 1, 1), [Return()])
+    for name, says in (
+        ("to_wire", "is not written. Fix: give 6 or 4."),
+        ("canonical_wire_bytes", "is not written. Fix: give 6 or 4."),
+        ("fingerprint", "is not written. Fix: give 6 or 4."),
+        ("normalized_cache_digest", "there is no program digest of version"),
+    ):
+        with pytest.raises(InvalidProgram, match=says):
+            getattr(one, name)(version)
+
+
+def test_a_sum_over_the_subgroup_has_an_operator_in_format_6_alone() -> None:
+    wires = [value(SubgroupAdd(u32(7))).to_wire(version) for version in (4, 6)]
+    assert [wire[4] for wire in wires] == [4, 6]
+    assert [bytes((17, 1, 0, 7, 0, 0, 0)) in wire for wire in wires] == [False, True]
+    assert [bytes((17, 0, 7, 0, 0, 0)) in wire for wire in wires] == [True, False]
+    assert [Program.from_wire(wire) for wire in wires] == [value(SubgroupAdd(u32(7)))] * 2

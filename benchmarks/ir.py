@@ -71,7 +71,7 @@ def main() -> None:
     """Run every case."""
     options = parser(__doc__).parse_args()
     program = build()
-    wire = program.to_wire()
+    wire, wire_4 = program.to_wire(), program.to_wire(4)
     lists = nested(program.entry)
     text = json.dumps(lists).encode()
 
@@ -101,6 +101,7 @@ def main() -> None:
         },
         "decode and validate": {"ours": time_ours(lambda: validate(Program.from_wire(wire)))},
         "decode": {"ours": time_ours(lambda: Program.from_wire(wire)), "json": time_ours(lambda: json.loads(text))},
+        "decode format 4": {"ours": time_ours(lambda: Program.from_wire(wire_4))},
         "print": {"ours": time_ours(lambda: str(program))},
     }
     rows = [row for what, contenders in cases.items() for row in interleave(what, contenders, options.rounds)]

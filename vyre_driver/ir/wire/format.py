@@ -39,7 +39,7 @@ MAX_NESTING = 64
 MAX_AXES = 4_096  # of a shaped tensor or a mesh
 MAX_EXPRESSION_DEPTH = 128  # what the validator allows; the format names no limit of its own
 MAX_TERMS = 4_000_000  # nodes and expressions together: ours, it bounds the memory of a reader
-MAX_PREDICATE_PARTS = 1_000_000  # of all buffers together: ours too
+MAX_PREDICATE_PARTS = 100_000  # of all buffers together: ours too, it bounds time and memory
 MAX_CONTAINER_BYTES = 64 << 20
 
 # Element types whose parameters have no place in the buffer table, and those that upstream refuses there.

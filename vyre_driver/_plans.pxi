@@ -7,6 +7,13 @@ cdef enum:
     FEW = 16  # inputs whose lengths stay on the stack
 
 
+cdef struct extent:
+    # What an element of a declaration takes where elements are packed: `size` bits or bytes, 0 where the type fixes none.
+    uint64_t size
+    bint in_bits
+    int fault  # a vyre_plan_status, or that of a type without a layout (binding/faults.py)
+
+
 cdef int compare_places(const void* left, const void* right) noexcept nogil:
     cdef const vyre_binding* a = <const vyre_binding*> left
     cdef const vyre_binding* b = <const vyre_binding*> right
@@ -47,11 +54,13 @@ cdef uint8_t role_of(const vyre_buffer_decl* decl) noexcept nogil:
 
 
 @cython.cdivision(True)
-cdef vyre_plan_status bind_one(const vyre_buffer_decl* decl, vyre_binding* one) noexcept nogil:
+cdef int bind_one(const vyre_buffer_decl* decl, const extent* element, vyre_binding* one) noexcept nogil:
     cdef uint64_t least = decl.element_size if decl.element_size > 1 else 1
     one.role = role_of(decl)
     if one.role == ROLE_UNKNOWN:
         return VYRE_PLAN_UNKNOWN_ACCESS
+    if element.fault != VYRE_PLAN_WHOLE:
+        return element.fault
     one.element_size = decl.element_size
     one.element_count = decl.count
     one.header_bytes = 0
@@ -59,11 +68,13 @@ cdef vyre_plan_status bind_one(const vyre_buffer_decl* decl, vyre_binding* one) 
     one.static_byte_len = 0
     one.has_static_byte_len = decl.count != 0
     if decl.count:
-        if decl.element_size == 0:
+        if element.size == 0:
             return VYRE_PLAN_RUNTIME_SIZED
-        if decl.element_size > UINT64_MAX // decl.count:
+        if element.size > UINT64_MAX // decl.count:
             return VYRE_PLAN_LENGTH_OVERFLOW
-        one.static_byte_len = decl.count * decl.element_size
+        one.static_byte_len = decl.count * element.size
+        if element.in_bits:
+            one.static_byte_len = one.static_byte_len // 8 + (one.static_byte_len % 8 != 0)
     if decl.preferred_alignment & (decl.preferred_alignment - 1):
         return VYRE_PLAN_ALIGNMENT
     one.preferred_alignment = decl.preferred_alignment if decl.preferred_alignment > least else least
@@ -71,32 +82,58 @@ cdef vyre_plan_status bind_one(const vyre_buffer_decl* decl, vyre_binding* one) 
 
 
 @cython.cdivision(True)
-cdef uint32_t counted(const vyre_binding* one, const uint64_t* lengths, size_t length_count) noexcept nogil:
-    cdef uint64_t elements
-    if one.input_index < 0 or <uint64_t> one.input_index >= length_count or one.element_size == 0:
+cdef uint32_t counted(int64_t input_index, const extent* element, const uint64_t* lengths, size_t length_count) noexcept nogil:
+    cdef uint64_t length
+    if input_index < 0 or <uint64_t> input_index >= length_count or element.size == 0:
         return 0
-    elements = lengths[one.input_index] // one.element_size
-    return <uint32_t> elements if elements <= U32_MAX else 0
+    length = lengths[input_index]
+    if element.in_bits:
+        if length > UINT64_MAX // 8:
+            return 0
+        length *= 8
+    length //= element.size
+    return <uint32_t> length if length <= U32_MAX else 0
 
 
-cdef vyre_plan_status vyre_plan_build(
+cdef inline extent extent_of(const vyre_buffer_decl* decl, const extent* packed, size_t place) noexcept nogil:
+    cdef extent element
+    if packed != NULL:
+        return packed[place]
+    element.size = decl.element_size
+    element.in_bits = False
+    element.fault = VYRE_PLAN_WHOLE
+    return element
+
+
+cdef int plan(
     const vyre_buffer_decl* decls, size_t count, const uint64_t* lengths, size_t length_count, vyre_binding* out,
-    size_t* fault_index
+    size_t* fault_index, const extent* packed, size_t* order
 ) noexcept nogil:
+    """Plan as ``vyre_plan_build`` does.
+
+    ``packed`` has the extent of each declaration's elements; NULL stands for their ``element_size``. With ``order``, which is
+    room for ``count`` places, inputs and outputs are numbered as they are declared; NULL numbers them by their bindings.
+    """
     cdef size_t i
     cdef int64_t inputs = 0
     cdef int64_t outputs = 0
     cdef const vyre_buffer_decl* decl
+    cdef extent element
     cdef vyre_binding* one
-    cdef vyre_plan_status status
+    cdef int status
     sort_by_binding(decls, count, out)
     for i in range(count):
-        one = &out[i]
-        decl = &decls[one.buffer_index]
-        status = bind_one(decl, one)
+        decl = &decls[out[i].buffer_index]
+        element = extent_of(decl, packed, out[i].buffer_index)
+        status = bind_one(decl, &element, &out[i])
         if status != VYRE_PLAN_WHOLE:
-            fault_index[0] = one.buffer_index
+            fault_index[0] = out[i].buffer_index
             return status
+        if order != NULL:
+            order[out[i].buffer_index] = i
+    for i in range(count):
+        one = &out[i if order == NULL else order[i]]
+        decl = &decls[one.buffer_index]
         one.input_index = -1
         one.output_index = -1
         if one.role == VYRE_ROLE_INPUT or one.role == VYRE_ROLE_INPUT_OUTPUT or one.role == VYRE_ROLE_UNIFORM:
@@ -106,8 +143,16 @@ cdef vyre_plan_status vyre_plan_build(
             one.output_index = outputs
             outputs += 1
         if one.element_count == 0:
-            one.element_count = counted(one, lengths, length_count)
+            element = extent_of(decl, packed, one.buffer_index)
+            one.element_count = counted(one.input_index, &element, lengths, length_count)
     return VYRE_PLAN_WHOLE
+
+
+cdef vyre_plan_status vyre_plan_build(
+    const vyre_buffer_decl* decls, size_t count, const uint64_t* lengths, size_t length_count, vyre_binding* out,
+    size_t* fault_index
+) noexcept nogil:
+    return <vyre_plan_status> plan(decls, count, lengths, length_count, out, fault_index, NULL, NULL)
 
 
 @cython.cdivision(True)
@@ -157,7 +202,7 @@ cdef object index_or_none(int64_t index):
     return None if index < 0 else index
 
 
-cdef void declare(object buffer, vyre_buffer_decl* decl) except *:
+cdef void declare(object buffer, object rules, vyre_buffer_decl* decl) except *:
     element = buffer.element
     decl.element_size = element.min_bytes
     decl.binding = buffer.binding
@@ -166,8 +211,8 @@ cdef void declare(object buffer, vyre_buffer_decl* decl) except *:
     # A member's own attribute: the public name goes through Python code.
     decl.access = buffer.access._value_
     decl.kind = buffer.kind._value_
-    decl.is_output = <bint> buffer.is_output
     decl.pipeline_live_out = <bint> buffer.pipeline_live_out
+    decl.is_output = <bint> buffer.is_output or (decl.pipeline_live_out and <bint> rules.live_out_is_output)
 
 
 cdef object binding_value(type kind, object buffer, tuple roles, const vyre_binding* one):
@@ -209,39 +254,52 @@ cdef uint64_t* length_array(tuple lengths) except NULL:
     return array
 
 
-def build_plan(tuple buffers not None, tuple lengths not None, type kind not None, tuple roles not None) -> tuple:
+def build_plan(
+    tuple buffers not None, tuple lengths not None, type kind not None, tuple roles not None, rules not None
+) -> tuple:
     """Plan the declared ``buffers`` of a program; ``lengths`` are those of its inputs in bytes (u64), as many as are known.
 
-    Returns ``(0, bindings, inputs, outputs, shared)``: values of the class ``kind``, ordered by binding number, with their role
-    out of ``roles``, and the buffer indices of those that take an input, give an output and are workgroup memory; or
-    ``(status, place)`` with what is wrong with the declaration at that place.
+    ``rules`` are a ``PlanRules``. Returns ``(0, bindings, inputs, outputs, shared)``: values of the class ``kind``, ordered by
+    binding number, with their role out of ``roles``, and the buffer indices of those that take an input, give an output and
+    are workgroup memory; or ``(status, place)`` with what is wrong with the declaration at that place.
     """
     cdef Py_ssize_t i
     cdef Py_ssize_t count = len(buffers)
     cdef size_t fault_index = 0
-    cdef vyre_plan_status status
+    cdef int status
+    cdef bint is_packed = rules.packed
+    cdef bint as_declared = rules.in_declaration_order
     cdef uint64_t* known = length_array(lengths)
     cdef vyre_buffer_decl* decls = <vyre_buffer_decl*> PyMem_Calloc(count + 1, sizeof(vyre_buffer_decl))
     cdef vyre_binding* out = <vyre_binding*> PyMem_Calloc(count + 1, sizeof(vyre_binding))
+    cdef extent* packed = <extent*> PyMem_Calloc(count + 1, sizeof(extent)) if is_packed else NULL
+    cdef size_t* order = <size_t*> PyMem_Calloc(count + 1, sizeof(size_t))
     try:
-        if decls == NULL or out == NULL:
+        if decls == NULL or out == NULL or order == NULL or (is_packed and packed == NULL):
             raise MemoryError
         for i in range(count):
-            declare(buffers[i], &decls[i])
-        status = vyre_plan_build(decls, <size_t> count, known, <size_t> len(lengths), out, &fault_index)
+            order[i] = i
+            declare(buffers[i], rules, &decls[i])
+            if is_packed:
+                packed[i].size, packed[i].in_bits, packed[i].fault = rules.extent(buffers[i])
+        status = plan(
+            decls, <size_t> count, known, <size_t> len(lengths), out, &fault_index, packed, order if as_declared else NULL
+        )
         if status != VYRE_PLAN_WHOLE:
             return status, fault_index
         return (
             0,
             tuple([binding_value(kind, buffers[out[i].buffer_index], roles, &out[i]) for i in range(count)]),
-            tuple([out[i].buffer_index for i in range(count) if out[i].input_index >= 0]),
-            tuple([out[i].buffer_index for i in range(count) if out[i].output_index >= 0]),
-            tuple([out[i].buffer_index for i in range(count) if out[i].role == VYRE_ROLE_SHARED]),
+            tuple([out[order[i]].buffer_index for i in range(count) if out[order[i]].input_index >= 0]),
+            tuple([out[order[i]].buffer_index for i in range(count) if out[order[i]].output_index >= 0]),
+            tuple([out[order[i]].buffer_index for i in range(count) if out[order[i]].role == VYRE_ROLE_SHARED]),
         )
     finally:
         PyMem_Free(known)
         PyMem_Free(decls)
         PyMem_Free(out)
+        PyMem_Free(packed)
+        PyMem_Free(order)
 
 
 cdef uint64_t byte_len(object given, type array_type, object byte_len_of) except? 0:

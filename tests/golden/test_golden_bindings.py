@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vectors import buffer, snake, vectors
+from vectors import buffer, fingerprinted, planned, snake, vectors
 
 from vyre_driver.binding import (
     BackendLayoutClass,
     BackendLayoutFingerprint,
     BackendLayoutSlot,
-    Binding,
     BindingPlan,
-    BindingRole,
-    BindingSetFingerprint,
     binding_plans_share_layout,
 )
 from vyre_driver.errors import InvalidProgram
@@ -29,22 +26,6 @@ each_built = pytest.mark.parametrize("name", BUILT)
 
 def program(facts: dict[str, Any]) -> Program:
     return Program.wrapped([buffer(one) for one in facts["buffers"]], (1, 1, 1), [])
-
-
-def described(one: Binding) -> dict[str, Any]:
-    """A binding as the vectors describe it."""
-    return {
-        "name": one.name,
-        "binding": one.binding,
-        "buffer_index": one.buffer_index,
-        "role": "".join(word.title() for word in one.role.value.split("_")),
-        "element_size": str(one.element_size),
-        "preferred_alignment": str(one.preferred_alignment),
-        "element_count": one.element_count,
-        "static_byte_len": None if one.static_byte_len is None else str(one.static_byte_len),
-        "input_index": one.input_index,
-        "output_index": one.output_index,
-    }
 
 
 def kind_of(error: InvalidProgram) -> str:
@@ -69,8 +50,7 @@ def outcome(action: Any) -> object:  # noqa: ANN401 -- any call
         return {"error": {**facts, "variant": type(error).__name__}}
     if plan is None:
         return "ok"
-    indices = {name: list(getattr(plan, name)) for name in ("input_indices", "output_indices", "shared_indices")}
-    return {"plan": {"bindings": [described(one) for one in plan.bindings], **indices}}
+    return {"plan": planned(plan)}
 
 
 def test_the_vectors_are_whole() -> None:
@@ -86,9 +66,7 @@ def test_a_program_is_planned_or_refused_as_upstream_does(name: str) -> None:
 
 @each_built
 def test_a_plans_fingerprint_is_upstreams(name: str) -> None:
-    slots = BindingSetFingerprint.from_plan(BindingPlan.build(program(BUILT[name]))).slots
-    roles = {role: "".join(word.title() for word in role.value.split("_")) for role in BindingRole}
-    assert [[binding, roles[role], str(size)] for binding, role, size in slots] == BUILT[name]["fingerprint_slots"]
+    assert fingerprinted(BindingPlan.build(program(BUILT[name]))) == BUILT[name]["fingerprint_slots"]
 
 
 @each_built

@@ -4,6 +4,7 @@ data/dtypes.json and data/program_digests.json were made by compiling and runnin
 and recomputed by an independent script; their ``schema`` strings describe the fields. The same holds, with upstream's driver
 0.6.1 (specialization) and 0.4.1 (binding plans, tuning store, disk cache), for data/spec_values.json, spec_maps.json,
 spec_cache_keys.json, artifact_keys.json, binding_plans.json, autotune_keys.json and pipeline_device_fingerprint.json.
+Those in upstream-0.7 are of 0.7.2.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from vyre_driver.binding import BindingPlan, BindingRole, BindingSetFingerprint
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
 from vyre_driver.ir.builders import buf_len, gid_x, if_, let, load, store, u32, var
 from vyre_driver.ir.dtypes import DataType
@@ -94,6 +96,41 @@ def buffer(facts: dict[str, Any]) -> BufferDecl:
         pipeline_live_out=facts["pipeline_live_out"],
         hints=MemoryHints(hints["coalesce_axis"], hints["preferred_alignment"], CacheLocality[snake(hints["cache_locality"])]),
     )
+
+
+def planned(plan: BindingPlan) -> dict[str, Any]:
+    """A plan as the vectors describe it."""
+    bindings = [
+        {
+            "name": binding.name,
+            "binding": binding.binding,
+            "buffer_index": binding.buffer_index,
+            "role": role(binding.role),
+            "element_size": str(binding.element_size),
+            "preferred_alignment": str(binding.preferred_alignment),
+            "element_count": binding.element_count,
+            "static_byte_len": None if binding.static_byte_len is None else str(binding.static_byte_len),
+            "input_index": binding.input_index,
+            "output_index": binding.output_index,
+        }
+        for binding in plan.bindings
+    ]
+    return {
+        "bindings": bindings,
+        "input_indices": list(plan.input_indices),
+        "output_indices": list(plan.output_indices),
+        "shared_indices": list(plan.shared_indices),
+    }
+
+
+def fingerprinted(plan: BindingPlan) -> list[list[Any]]:
+    """The fingerprint of a plan as the vectors describe it."""
+    return [[binding, role(kind), str(size)] for binding, kind, size in BindingSetFingerprint.from_plan(plan).slots]
+
+
+def role(kind: BindingRole) -> str:
+    """``INPUT_OUTPUT`` as ``InputOutput``."""
+    return "".join(word.title() for word in kind.value.split("_"))
 
 
 def program(facts: dict[str, Any]) -> Program:

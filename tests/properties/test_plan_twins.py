@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -84,15 +84,21 @@ def as_declared(one: twins.Declared) -> SimpleNamespace:
     )
 
 
-def compiled_plan(declared: Sequence[twins.Declared], lengths: Sequence[int]) -> tuple[int, object]:
+BY_BINDING = SimpleNamespace(packed=False, in_declaration_order=False, live_out_is_output=False)
+
+
+def compiled_plan(
+    declared: Sequence[twins.Declared], lengths: Sequence[int], rules: SimpleNamespace = BY_BINDING
+) -> tuple[int, object]:
     buffers = tuple(as_declared(one) for one in declared)
-    status, found, *indices = _fast.build_plan(buffers, tuple(lengths), Made, tuple(range(6)))
+    status, found, *indices = _fast.build_plan(buffers, tuple(lengths), Made, tuple(range(6)), rules)
     if status:
         return status, found
+    numbered = sorted(found, key=lambda one: one.buffer_index) if rules.in_declaration_order else found
     assert indices == [
-        tuple(one.buffer_index for one in found if one.input_index is not None),
-        tuple(one.buffer_index for one in found if one.output_index is not None),
-        tuple(one.buffer_index for one in found if one.role == twins.SHARED),
+        tuple(one.buffer_index for one in numbered if one.input_index is not None),
+        tuple(one.buffer_index for one in numbered if one.output_index is not None),
+        tuple(one.buffer_index for one in numbered if one.role == twins.SHARED),
     ]
     assert {(one.name, one.header_bytes, one.element, one.output_byte_range) for one in found} <= {("b", 0, None, (1, 2))}
     assert [one.is_pushed for one in found] == [buffers[one.buffer_index].is_pushed for one in found]
@@ -113,6 +119,43 @@ def numbered(bindings: Sequence[twins.Measured], takes: Sequence[bool]) -> list[
 @given(declarations | plannable, st.lists(u64s, max_size=8))
 def test_the_plan_of_any_declarations_is_the_twins(declared: list[twins.Declared], lengths: list[int]) -> None:
     assert compiled_plan(declared, lengths) == twins.build_plan(declared, lengths)
+
+
+extents = st.builds(
+    twins.Extent,
+    st.sampled_from([1, 4, 8, 12, 2**61]) | u64s,
+    st.booleans(),
+    st.sampled_from([0] * 15 + [twins.LENGTH_OVERFLOW, 5]),
+)
+
+
+@pytest.mark.parametrize("order", ["declarations", "bindings"])
+@given(
+    declared=declarations | plannable, lengths=st.lists(u64s, max_size=8), packed=st.lists(extents, min_size=24, max_size=24)
+)
+def test_a_plan_of_packed_elements_is_the_twins(
+    order: str, declared: list[twins.Declared], lengths: list[int], packed: list[twins.Extent]
+) -> None:
+    in_declaration_order = order == "declarations"
+    given_extents = iter(packed)
+    rules = SimpleNamespace(
+        packed=True,
+        in_declaration_order=in_declaration_order,
+        live_out_is_output=False,
+        extent=lambda _: astuple(next(given_extents)),
+    )
+    assert compiled_plan(declared, lengths, rules) == twins.build_plan(
+        declared, lengths, packed, in_declaration_order=in_declaration_order
+    )
+
+
+@given(plannable, st.lists(u64s, max_size=8))
+def test_what_is_live_out_is_planned_as_an_output_where_the_rules_say_so(
+    declared: list[twins.Declared], lengths: list[int]
+) -> None:
+    rules = SimpleNamespace(packed=False, in_declaration_order=False, live_out_is_output=True)
+    outputs = [replace(one, is_output=one.is_output or one.pipeline_live_out) for one in declared]
+    assert compiled_plan(declared, lengths, rules) == twins.build_plan(outputs, lengths)
 
 
 @given(plannable)
@@ -180,7 +223,7 @@ def test_a_length_that_is_no_u64_is_an_error(wrong: object) -> None:
     with pytest.raises((OverflowError, TypeError)):
         checker([twins.Measured(1, 0, 0, None, 0)]).check_lengths((wrong,))  # type: ignore[arg-type]
     with pytest.raises((OverflowError, TypeError)):
-        _fast.build_plan((), (wrong,), Made, ())  # type: ignore[arg-type]
+        _fast.build_plan((), (wrong,), Made, (), BY_BINDING)  # type: ignore[arg-type]
 
 
 @settings(max_examples=10)

@@ -166,35 +166,55 @@ class Measured:
     input_index: int | None
 
 
-def build_plan(declared: Sequence[Declared], lengths: Sequence[int]) -> tuple[int, list[Planned] | int]:
+@dataclass(frozen=True)
+class Extent:
+    """What an element takes where elements are packed, in bits or bytes; 0 where its type fixes none."""
+
+    size: int
+    in_bits: bool
+    fault: int = PLAN_WHOLE
+
+
+def build_plan(
+    declared: Sequence[Declared], lengths: Sequence[int], packed: Sequence[Extent] = (), *, in_declaration_order: bool = False
+) -> tuple[int, list[Planned] | int]:
     """Return (0, bindings), or (status, place of the first declaration at fault in the order of the binding numbers)."""
-    planned: list[Planned] = []
-    inputs = outputs = 0
-    for place in sorted(range(len(declared)), key=lambda place: declared[place].binding):
-        one = declared[place]
-        role, size = _role(one), one.element_size
-        status = _declaration_fault(one, role)
-        if role is None or status:
+    extents = packed or [Extent(one.element_size, in_bits=False) for one in declared]
+    places = sorted(range(len(declared)), key=lambda place: declared[place].binding)
+    for place in places:
+        status = _declaration_fault(declared[place], extents[place])
+        if status:
             return status, place
-        takes = role in {INPUT, INPUT_OUTPUT, UNIFORM}
-        gives = role in {OUTPUT, INPUT_OUTPUT} or one.pipeline_live_out
-        counted = lengths[inputs] // size if takes and inputs < len(lengths) and size else 0
-        planned.append(
-            Planned(
-                element_size=size,
-                preferred_alignment=max(one.preferred_alignment, size, 1),
-                static_byte_len=one.count * size if one.count else None,
-                buffer_index=place,
-                input_index=inputs if takes else None,
-                output_index=outputs if gives else None,
-                binding=one.binding,
-                element_count=one.count or (counted if counted < 2**32 else 0),
-                role=role,
-            )
-        )
-        inputs += takes
-        outputs += gives
-    return PLAN_WHOLE, planned
+    numbered = range(len(declared)) if in_declaration_order else places
+    takers = [place for place in numbered if _role(declared[place]) in {INPUT, INPUT_OUTPUT, UNIFORM}]
+    givers = [place for place in numbered if _gives(declared[place])]
+    return PLAN_WHOLE, [_planned(declared[place], extents[place], place, takers, givers, lengths) for place in places]
+
+
+def _gives(one: Declared) -> bool:
+    return _role(one) in {OUTPUT, INPUT_OUTPUT} or one.pipeline_live_out
+
+
+def _planned(  # noqa: PLR0913 -- of one buffer all that is known
+    one: Declared, extent: Extent, place: int, takers: Sequence[int], givers: Sequence[int], lengths: Sequence[int]
+) -> Planned:
+    role, units = _role(one), one.count * extent.size
+    assert role is not None
+    counted = 0
+    if place in takers and takers.index(place) < len(lengths) and extent.size:
+        units_given = lengths[takers.index(place)] * (8 if extent.in_bits else 1)
+        counted = units_given // extent.size if units_given < 2**64 else 0
+    return Planned(
+        element_size=one.element_size,
+        preferred_alignment=max(one.preferred_alignment, one.element_size, 1),
+        static_byte_len=(-(-units // 8) if extent.in_bits else units) if one.count else None,
+        buffer_index=place,
+        input_index=takers.index(place) if place in takers else None,
+        output_index=givers.index(place) if place in givers else None,
+        binding=one.binding,
+        element_count=one.count or (counted if counted < 2**32 else 0),
+        role=role,
+    )
 
 
 def _role(one: Declared) -> int | None:
@@ -205,12 +225,14 @@ def _role(one: Declared) -> int | None:
     return OUTPUT if one.is_output else ROLE_OF_ACCESS.get(one.access)
 
 
-def _declaration_fault(one: Declared, role: int | None) -> int:
-    if role is None:
+def _declaration_fault(one: Declared, extent: Extent) -> int:
+    if _role(one) is None:
         return UNKNOWN_ACCESS
-    if one.count and not one.element_size:
+    if extent.fault:
+        return extent.fault
+    if one.count and not extent.size:
         return RUNTIME_SIZED
-    if one.count * one.element_size >= 2**64:
+    if one.count * extent.size >= 2**64:
         return LENGTH_OVERFLOW
     return ALIGNMENT if one.preferred_alignment.bit_count() > 1 else PLAN_WHOLE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U64_MAX
-from vyre_driver.errors import InvalidInput, InvalidProgram
+from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
 
 _RUNTIME_SIZED, _LENGTH_OVERFLOW, _ALIGNMENT = 2, 3, 4
-_WRONG_COUNT, _MISALIGNED = 1, 3
+_WRONG_COUNT, _SHORT, _MISALIGNED = 1, 2, 3
 
 
-def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
-    """Return the error of a declaration that has no place in a plan."""
+def plan_error(buffer: BufferDecl, status: int, *, is_packed: bool = False) -> InvalidProgram:
+    """Return the error of a declaration that has no place in a plan, or in one whose elements are packed."""
     what = f"buffer {buffer.name!r}"
     size = buffer.element.min_bytes
+    if is_packed:
+        packed_error = _packed_error(buffer)
+        if packed_error is not None:
+            return packed_error
     if status == _RUNTIME_SIZED:
         return InvalidProgram(
             f"{what} declares {buffer.count} elements of {buffer.element}, a type that fixes 0 bytes an element",
@@ -50,14 +54,68 @@ def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
     )
 
 
+def _packed_error(buffer: BufferDecl) -> InvalidProgram | None:
+    """Return why a declaration has no packed size, None where that is not what is wrong with it."""
+    try:
+        buffer.element.validate_layout()
+        buffer.static_byte_len()
+    except InvalidProgram as error:
+        return InvalidProgram(f"buffer {buffer.name!r}: {error.problem}", fix=error.fix, binding=buffer.name)
+    return None
+
+
+def same_number_error(first: Binding, second: Binding) -> InvalidProgram:
+    """Return the error of two buffers of one binding number that each need a descriptor."""
+    return InvalidProgram(
+        f"buffers {first.name!r} and {second.name!r} both have binding {second.binding}",
+        fix="give each a number of its own",
+        binding=second.name,
+        number=second.binding,
+    )
+
+
+def padding_error(binding: Binding, size: int, padded: int) -> LimitExceeded:
+    """Return the error of a buffer whose ``size`` bytes take more than 2**64 - 1 bytes with their padding."""
+    return LimitExceeded(
+        f"{binding.described} takes {size} bytes, padded {padded} bytes, and there are {U64_MAX} bytes at most",
+        fix="use fewer elements, or a smaller alignment",
+        binding=binding.name,
+        value=padded,
+        limit=U64_MAX,
+    )
+
+
+def readback_error(binding: Binding, start: int, end: int, size: int) -> InvalidProgram:
+    """Return the error of an ``output_byte_range`` that does not lie in the ``size`` bytes of its buffer."""
+    return InvalidProgram(
+        f"the output_byte_range of buffer {binding.name!r} goes from byte {start} to byte {end}, and it has {size} bytes",
+        fix=f"give a range that goes forward and ends at byte {size} or before",
+        binding=binding.name,
+        start=start,
+        end=end,
+        byte_len=size,
+    )
+
+
+def no_length_error(binding: Binding) -> InvalidProgram:
+    """Return the error of a buffer whose length is asked for and left to run time."""
+    return InvalidProgram(
+        f"{binding.described} has no static length: its {binding.element_size}-byte elements are counted at run time",
+        fix="give its length in bytes",
+        binding=binding.name,
+    )
+
+
 def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, received: int) -> VyreError:
     """Return the error of inputs that do not fit: of a program InvalidProgram, of a shader InvalidInput."""
     kind = InvalidInput if plan.subject == "shader" else InvalidProgram
     if status == _WRONG_COUNT:
-        takers = ", ".join(f"{one.name!r}" for one in plan.bindings if one.input_index is not None)
+        by_place = {one.input_index: one.name for one in plan.bindings}
+        takers = ", ".join(f"{by_place[place]!r}" for place in range(expected))
+        order = "declarations" if plan.rules.in_declaration_order else "binding numbers"
         return kind(
             f"the {plan.subject} takes {expected} input(s){': ' * bool(takers)}{takers}; and got {received}",
-            fix="pass one for each, in the order of their binding numbers",
+            fix=f"pass one for each, in the order of their {order}",
             expected=expected,
             received=received,
         )
@@ -73,10 +131,12 @@ def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, rec
             element_size=expected,
             received_bytes=received,
         )
+    or_more = " or more" if status == _SHORT else ""
+    of_bytes = f" of {binding.element_size} bytes" if expected == binding.element_count * binding.element_size else ", packed"
     return InvalidProgram(
-        f"{binding.described} has {received} bytes, and the program fixes it at {expected} bytes ({binding.element_count} "
-        f"elements of {binding.element_size} bytes)",
-        fix=f"pass {expected} bytes",
+        f"{binding.described} has {received} bytes, and the program fixes it at {expected} bytes{or_more} "
+        f"({binding.element_count} elements{of_bytes})",
+        fix=f"pass {expected} bytes{or_more}",
         binding=binding.name,
         expected_bytes=expected,
         received_bytes=received,

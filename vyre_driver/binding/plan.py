@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver import _fast
-from vyre_driver.binding import arguments, contents
-from vyre_driver.binding.faults import check_byte_len, lengths_error, plan_error
+from vyre_driver.binding import arguments, contents, faults
+from vyre_driver.binding.rules import RULES_0_4_1, PlanRules
 from vyre_driver.binding.structure import layout_of
 from vyre_driver.checks import U64_MAX
-from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
+from vyre_driver.errors import InvalidInput, InvalidProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ class Binding:
         InvalidInput
             If their number does not fit.
         """
-        check_byte_len(self, len(data))
+        faults.check_byte_len(self, len(data))
         return np.frombuffer(data, np.uint8 if self.dtype is None else self.dtype)
 
     def zeros(self, count: int) -> NDArray[Any]:
@@ -167,13 +167,7 @@ class Binding:
         step = math.lcm(_WORD_BYTES, self.preferred_alignment)
         padded = -(-size // step) * step
         if padded > U64_MAX:
-            raise LimitExceeded(
-                f"{self.described} takes {size} bytes, padded {padded} bytes, and there are {U64_MAX} bytes at most",
-                fix="use fewer elements, or a smaller alignment",
-                binding=self.name,
-                value=padded,
-                limit=U64_MAX,
-            )
+            raise faults.padding_error(self, size, padded)
         return padded
 
     def readback_slice(self, byte_len: int | None = None) -> tuple[int, int]:
@@ -194,24 +188,13 @@ class Binding:
         size = self._sized(byte_len)
         start, end = (0, size) if self.output_byte_range is None else self.output_byte_range
         if not start <= end <= size:
-            raise InvalidProgram(
-                f"the output_byte_range of buffer {self.name!r} goes from byte {start} to byte {end}, and it has {size} bytes",
-                fix=f"give a range that goes forward and ends at byte {size} or before",
-                binding=self.name,
-                start=start,
-                end=end,
-                byte_len=size,
-            )
+            raise faults.readback_error(self, start, end, size)
         return start, end - start
 
     def _sized(self, byte_len: int | None) -> int:
         size = self.static_byte_len if byte_len is None else byte_len
         if size is None:
-            raise InvalidProgram(
-                f"{self.described} has no static length: its {self.element_size}-byte elements are counted at run time",
-                fix="give its length in bytes",
-                binding=self.name,
-            )
+            raise faults.no_length_error(self)
         return size
 
 
@@ -220,7 +203,8 @@ class BindingPlan:
     """The buffers of a program or a shader in the order of their binding numbers; a value, with no device behind it.
 
     The three tuples hold buffer indices: of what the caller brings, of what comes back, and of workgroup memory, each in the
-    order of the bindings. ``subject`` is what declares the buffers, in messages: ``program`` or ``shader``.
+    order that the ``rules`` number them in, by default that of the bindings. ``subject`` is what declares the buffers, in
+    messages: ``program`` or ``shader``.
     """
 
     bindings: tuple[Binding, ...]
@@ -228,44 +212,51 @@ class BindingPlan:
     output_indices: tuple[int, ...]
     shared_indices: tuple[int, ...]
     subject: str = "program"
+    rules: PlanRules = field(default=RULES_0_4_1, repr=False)
     _inputs: _fast.InputLengths | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def build(cls, program: Program) -> BindingPlan:
+    def build(cls, program: Program, rules: str = RULES_0_4_1.version) -> BindingPlan:
         """Plan a program's buffers; its inputs are not checked.
+
+        ``rules`` are those of upstream's "0.4.1", which the driver runs programs by, or of its "0.7", for exchange with it.
 
         Raises
         ------
         InvalidProgram
             If a buffer counts elements of a type without a size, takes more than 2**64 - 1 bytes, or asks for an
-            alignment that is not a power of two; the first such in the order of the bindings.
+            alignment that is not a power of two, or by the rules of 0.7 if its type cannot be laid out; the first such in
+            the order of the bindings.
+        InvalidInput
+            If there are no such rules.
         """
-        return cls._planned(program, ())
+        return cls._planned(program, (), PlanRules.of(rules))
 
     @classmethod
-    def from_program(cls, program: Program, inputs: Iterable[object]) -> BindingPlan:
+    def from_program(cls, program: Program, inputs: Iterable[object], rules: str = RULES_0_4_1.version) -> BindingPlan:
         """Plan a program's buffers and prove that the inputs fit; what is left to run time counts the input's elements.
 
-        ``inputs`` as in :meth:`validate_inputs`.
+        ``inputs`` as in :meth:`validate_inputs`, ``rules`` as in :meth:`build`.
 
         Raises
         ------
         InvalidProgram
             If the buffers cannot be planned, as for ``build``, or an input does not fit.
         InvalidInput
-            If an input holds no bytes.
+            If an input holds no bytes, or there are no such rules.
         """
         lengths = _fast.byte_lengths(arguments.listed_inputs(inputs), np.ndarray, arguments.byte_len)
-        plan = cls._planned(program, lengths)
-        plan.validate_input_byte_lengths(lengths)
+        plan = cls._planned(program, lengths, PlanRules.of(rules))
+        cls._check(plan, lengths, may_be_longer=False)
         return plan
 
     @classmethod
-    def _planned(cls, program: Program, lengths: tuple[int, ...]) -> BindingPlan:
-        status, *found = _fast.build_plan(program.buffers, lengths, Binding, _ROLES)
+    def _planned(cls, program: Program, lengths: tuple[int, ...], rules: PlanRules) -> BindingPlan:
+        status, *planned = _fast.build_plan(program.buffers, lengths, Binding, _ROLES, rules)
         if status:
-            raise plan_error(program.buffers[found[0]], status)
-        return cls(*found)
+            raise faults.plan_error(program.buffers[planned[0]], status, is_packed=rules.packed)
+        bindings, inputs, outputs, shared = planned
+        return cls(bindings, inputs, outputs, shared, rules=rules)
 
     @classmethod
     def from_reflection(cls, reflection: Reflection) -> BindingPlan:
@@ -292,19 +283,14 @@ class BindingPlan:
         slots: dict[int, int] = {}
         for slot, one in enumerate(self.descriptors):
             if one.binding in slots:
-                raise InvalidProgram(
-                    f"buffers {self.descriptors[slots[one.binding]].name!r} and {one.name!r} both have binding {one.binding}",
-                    fix="give each a number of its own",
-                    binding=one.name,
-                    number=one.binding,
-                )
+                raise faults.same_number_error(self.descriptors[slots[one.binding]], one)
             slots[one.binding] = slot
         return slots
 
     def validate_inputs(self, inputs: Iterable[object]) -> None:
         """Prove that the inputs have the right number and sizes; ``check_arguments`` checks their types.
 
-        ``inputs`` come in the order of the bindings that take one: bytes, arrays, or what ``arguments.as_array`` reads.
+        ``inputs`` come in the order of ``input_indices``: bytes, arrays, or what ``arguments.as_array`` reads.
 
         Raises
         ------
@@ -315,10 +301,10 @@ class BindingPlan:
         """
         fault = (self._inputs or self._measured()).check(inputs)
         if fault is not None:
-            raise lengths_error(self, *fault)
+            raise faults.lengths_error(self, *fault)
 
     def validate_input_byte_lengths(self, lengths: Sequence[int]) -> None:
-        """Prove that inputs of these lengths in bytes would fit, by the same rules.
+        """Prove that inputs of these lengths in bytes would fit; by the rules of 0.7 they may be longer than the static ones.
 
         Raises
         ------
@@ -327,20 +313,29 @@ class BindingPlan:
         InvalidInput
             If a length is not an integer from 0 to 2**64 - 1.
         """
+        self._check(lengths, may_be_longer=self.rules.allows_longer_residents)
+
+    def _check(self, lengths: Sequence[int], *, may_be_longer: bool) -> None:
+        inputs = self._least_lengths() if may_be_longer else self._inputs or self._measured()
         try:
-            fault = (self._inputs or self._measured()).check_lengths(tuple(lengths))
+            fault = inputs.check_lengths(tuple(lengths))
         except (TypeError, OverflowError) as error:
             raise InvalidInput(
                 f"the lengths of the inputs are {lengths!r} ({error})", fix="give integers from 0 to 2**64 - 1, in bytes"
             ) from error
         if fault is not None:
-            raise lengths_error(self, *fault)
+            raise faults.lengths_error(self, *fault)
 
     def _measured(self) -> _fast.InputLengths:
         least = tuple([one.least_byte_len if one.element is not None else 0 for one in self.bindings])
         result = _fast.InputLengths(self.bindings, least, np.ndarray, arguments.byte_len)
         object.__setattr__(self, "_inputs", result)  # a thread that makes another meanwhile makes the same
         return result
+
+    def _least_lengths(self) -> _fast.InputLengths:
+        least = tuple([one.static_byte_len or 0 for one in self.bindings])
+        unfixed = tuple([replace(one, static_byte_len=None) for one in self.bindings])
+        return _fast.InputLengths(unfixed, least, np.ndarray, arguments.byte_len)
 
     def check_arguments(
         self, arrays: Sequence[object], out_shapes: Mapping[str, int], *, of_kernel: bool = False
@@ -374,7 +369,8 @@ class BindingPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the public values."""
-        return BindingPlan, (self.bindings, self.input_indices, self.output_indices, self.shared_indices, self.subject)
+        parts = (self.bindings, self.input_indices, self.output_indices, self.shared_indices, self.subject, self.rules)
+        return BindingPlan, parts
 
 
 def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:

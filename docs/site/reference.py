@@ -271,7 +271,8 @@ PAGES = (
                 "Looking",
                 "backends",
                 "explain_acquisition Acquisition known_ids rank_backends probe_backend backend_capability_score"
-                " backend_dispatches backend_precedence core_supported_ops broken_plugins BackendFacts BackendSelectionFacts",
+                " backend_dispatches backend_precedence backend_registration core_supported_ops broken_plugins BackendFacts"
+                " BackendSelectionFacts",
             ),
             _section(
                 "Writing one",

@@ -16,6 +16,7 @@ from vyre_driver.backends.acquisition import (
     acquire,
     acquire_preferred_dispatch_backend,
     backend_capability_score,
+    backend_registration,
     explain_acquisition,
     rank_backends,
 )
@@ -309,6 +310,7 @@ def test_a_second_registration_of_an_id_is_refused_with_both_names() -> None:
         ({"id": ""}, "the id of a backend is ''"),
         ({"id": "a\nb"}, "the id of a backend is 'a\\nb'"),
         ({"id": 5}, "the id of a backend is 5"),
+        ({"id": " x"}, "the id of a backend is ' x'"),
         ({"precedence": -1}, "the precedence of backend 'x' is -1"),
         ({"precedence": True}, "the precedence of backend 'x' is True"),
         ({"precedence": NO_PRECEDENCE + 1}, f"the precedence of backend 'x' is {NO_PRECEDENCE + 1}"),
@@ -320,6 +322,19 @@ def test_a_registration_that_cannot_be_meant_is_refused(changes: dict[str, objec
     make = functools.partial(BackendRegistration, **{"id": "x", "factory": lambda _: NullBackend(), **changes})  # type: ignore[arg-type]
     kind, code, message = refusal(make)
     assert (kind, code, message.partition(". Fix:")[0]) == (InvalidRegistration, 2207, problem)
+
+
+def test_the_registration_of_a_backend_is_returned_and_an_unknown_one_is_refused() -> None:
+    put("one", precedence=5)
+    assert (backend_registration("one").precedence, backend_registration("null").source) == (5, "vyre_driver itself")
+    assert refusal(lambda: backend_registration("nul")) == (
+        BackendNotFound,
+        2014,
+        (
+            "no backend has the id 'nul'; there are null, one; near it: null. "
+            "Fix: name one of those, or install the package that brings it."
+        ),
+    )
 
 
 def test_something_else_cannot_be_registered() -> None:

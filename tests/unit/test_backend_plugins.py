@@ -12,7 +12,15 @@ from literals import refusal
 from made_plugins import good, install
 
 from vyre_driver.backends import registry
-from vyre_driver.backends.acquisition import acquire, rank_backends
+from vyre_driver.backends.acquisition import (
+    acquire,
+    acquire_preferred_dispatch_backend,
+    backend_registration,
+    probe_backend,
+    rank_backends,
+)
+from vyre_driver.backends.base import BackendRequest
+from vyre_driver.cli import doctor_package
 from vyre_driver.errors import BackendNotFound, BackendUnavailable, InvalidRegistration, InvalidSetting
 
 if TYPE_CHECKING:
@@ -126,26 +134,76 @@ def test_a_plug_in_that_gives_something_else_is_refused(installed: Install, valu
     )
 
 
-def test_two_packages_with_one_id_are_both_refused_with_their_names(installed: Install) -> None:
+LOOK_UPS: dict[str, Callable[[], object]] = {
+    "registered_backends": registry.registered_backends,
+    "registered_backends_by_precedence": registry.registered_backends_by_precedence,
+    "known_ids": registry.known_ids,
+    "backend_dispatches": lambda: registry.backend_dispatches("kompute"),
+    "backend_precedence": lambda: registry.backend_precedence("kompute"),
+    "backend_registration": lambda: backend_registration("kompute"),
+    "acquire": lambda: acquire("null"),
+    "probe_backend": lambda: probe_backend("null", BackendRequest(None, allow_software=True)),
+    "rank_backends": rank_backends,
+    "acquire_preferred_dispatch_backend": acquire_preferred_dispatch_backend,
+}
+FIX = "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."
+
+
+@pytest.mark.parametrize("name", LOOK_UPS)
+def test_an_id_that_two_packages_bring_is_an_error_of_every_look_up(installed: Install, name: str) -> None:
     installed("toy_first", good("toy"), toy="toy_first:registration")
     installed("toy_second", good("toy"), toy="toy_second:registration")
-    kind, code, message = refusal(lambda: acquire("toy"))
-    named = sorted([SOURCE.format("toy_first"), SOURCE.format("toy_second")])
-    assert (kind, code, all(one in message for one in named)) == (InvalidRegistration, 2207, True)
-    assert [one.id for one in registry.broken_plugins()] == ["toy"]
+    kind, code, message = refusal(LOOK_UPS[name])
+    sources = [SOURCE.format(module) for module in ("toy_first", "toy_second")]
+    texts = [f"backend 'toy' is brought by {' and by '.join(order)}. {FIX}" for order in (sources, sources[::-1])]
+    assert (kind, code, message in texts) == (InvalidRegistration, 2207, True)
     assert {"toy_first", "toy_second"} & set(sys.modules) == set()
 
 
-def test_a_plug_in_cannot_take_the_id_of_a_built_in_backend(installed: Install) -> None:
+@pytest.mark.parametrize("name", LOOK_UPS)
+def test_a_plug_in_with_the_id_of_a_built_in_backend_is_an_error_of_every_look_up(installed: Install, name: str) -> None:
     installed("toy_null", good("null"), null="toy_null:registration")
-    assert (type(acquire("null")).__name__, "toy_null" in sys.modules) == ("NullBackend", False)
-    assert [str(one.error) for one in registry.broken_plugins()] == [
-        (
-            f"backend 'null' is brought by vyre_driver itself and by {SOURCE.format('toy_null')}. "
-            "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."
-        )
+    text = f"backend 'null' is brought by vyre_driver itself and by {SOURCE.format('toy_null')}. {FIX}"
+    assert refusal(LOOK_UPS[name]) == (InvalidRegistration, 2207, text)
+    assert [(one.id, str(one.error)) for one in registry.broken_plugins()] == [("null", text)]
+    assert "toy_null" not in sys.modules
+
+
+def test_the_other_plug_ins_are_still_examined_where_an_id_is_brought_twice(installed: Install) -> None:
+    installed("toy_null", good("null"), null="toy_null:registration")
+    installed("toy_raises", "raise OSError('no firmware')", bad="toy_raises:registration")
+    assert sorted((one.id, type(one.error)) for one in registry.broken_plugins()) == [
+        ("bad", BackendUnavailable),
+        ("null", InvalidRegistration),
     ]
-    assert [one.source for one in registry.registered_backends() if one.id == "null"] == ["vyre_driver itself"]
+
+
+def test_a_conflict_is_over_where_plug_ins_are_left_out(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("toy_null", good("null"), null="toy_null:registration")
+    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
+    assert acquire("null").id == "null"
+
+
+def test_the_id_of_a_plug_in_cannot_be_registered_beside_it(installed: Install) -> None:
+    installed("toy_one", good("toy"), toy="toy_one:registration")
+    taken = registry.BackendRegistration("toy", lambda _: acquire("null"))
+    assert refusal(lambda: registry.register_backend(taken)) == (
+        InvalidRegistration,
+        2207,
+        f"backend 'toy' is brought by {SOURCE.format('toy_one')} and by this process. {FIX}",
+    )
+    assert registry.backend_precedence("toy") == 7
+
+
+def test_doctor_names_a_conflict_and_goes_on(installed: Install) -> None:
+    installed("toy_null", good("null"), null="toy_null:registration")
+    check = doctor_package.check_backends()
+    said = f"backend 'null' is brought by vyre_driver itself and by {SOURCE.format('toy_null')}"
+    assert (check.state.value, check.says, check.fixes) == (
+        "warning",
+        said,
+        ("uninstall one of them, or set VYRE_DISABLE_PLUGINS=1",),
+    )
 
 
 def test_plug_ins_can_be_left_out(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,32 @@ def backend_capability_score(profile: DeviceProfile) -> int:
     return sum(worth for there, worth in points if there)
 
 
+def backend_registration(backend_id: str) -> BackendRegistration:
+    """Return the registration of a backend, which is not opened.
+
+    Raises
+    ------
+    BackendNotFound
+        If no backend has the id; the message names those that are near.
+    BackendUnavailable
+        If the package that brings it cannot be imported.
+    InvalidRegistration
+        If the package that brings it registers it wrongly, or any id is claimed twice.
+    """
+    registration = find_registration(backend_id) if isinstance(backend_id, str) else None
+    if registration is not None:
+        return registration
+    known = known_ids()
+    near = difflib.get_close_matches(str(backend_id).lower(), known, _MOST_NEAR, 0.5)
+    suggested = f"; near it: {', '.join(near)}" if near else ""
+    raise BackendNotFound(
+        f"no backend has the id {backend_id!r}; there are {', '.join(known)}{suggested}",
+        fix="name one of those, or install the package that brings it",
+        wanted=backend_id,
+        near=near,
+    )
+
+
 def acquire(backend_id: str, device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
     """Open the backend with an id; the caller closes it.
 
@@ -156,11 +182,11 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     BackendUnavailable
         If the package that brings it cannot be imported.
     InvalidRegistration
-        If the package that brings it registers it wrongly.
+        If the package that brings it registers it wrongly, or any id is claimed twice.
     VyreError
         If its factory raises it; any other error comes as BackendError.
     """
-    return _open(_known(backend_id), _request(device, allow_software))
+    return _open(backend_registration(backend_id), _request(device, allow_software))
 
 
 def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
@@ -174,6 +200,8 @@ def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow
         If no backend can be used; names every one that was tried, and why not.
     BackendNotFound
         If VYRE_BACKEND names a backend that does not exist.
+    InvalidRegistration
+        If an id is claimed twice.
     """
     return explain_acquisition(device, allow_software=allow_software).backend
 
@@ -192,7 +220,7 @@ def explain_acquisition(device: str | int | None = None, *, allow_software: bool
     for place, row in enumerate(ranking.ranked):
         began = time.perf_counter_ns()
         try:
-            backend = _open(_known(row.id), request)
+            backend = _open(backend_registration(row.id), request)
         except Exception as error:  # noqa: BLE001 -- whatever a factory raises, the others are still available
             ranking.fail(row, error)
             continue
@@ -215,7 +243,7 @@ def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
     BackendNotFound
         If no backend has the id.
     """
-    registration = _known(backend_id)
+    registration = backend_registration(backend_id)
     if registration.probe is None:
         return BackendFacts(DeviceProfile.conservative(backend_id))
     return registration.probe(request)
@@ -310,22 +338,6 @@ def _open(registration: BackendRegistration, request: BackendRequest) -> Backend
             fix="report it to whoever made that backend, or acquire another one",
             backend=registration.id,
         ) from error
-
-
-def _known(wanted: str) -> BackendRegistration:
-    """Return the backend of an id; names those that are near where there is none."""
-    found = find_registration(wanted) if isinstance(wanted, str) else None
-    if found is not None:
-        return found
-    known = known_ids()
-    near = difflib.get_close_matches(str(wanted).lower(), known, _MOST_NEAR, 0.5)
-    suggested = f"; near it: {', '.join(near)}" if near else ""
-    raise BackendNotFound(
-        f"no backend has the id {wanted!r}; there are {', '.join(known)}{suggested}",
-        fix="name one of those, or install the package that brings it",
-        wanted=wanted,
-        near=near,
-    )
 
 
 def _nothing_usable(ranking: _Ranking) -> NoUsableBackend:

@@ -3,7 +3,8 @@
 Nothing is imported before it is needed. A built-in is a row of ``_BUILT_IN``. A plug-in is an entry point of the group
 ``vyre_driver.backends``: its name is the backend's id, and what it names is a ``BackendRegistration`` or a function without
 arguments that returns one. A plug-in that cannot be loaded is remembered with the reason (``broken_plugins``) and never
-keeps others from loading; asked for by its id, the reason is raised.
+keeps others from loading; asked for by its id, the reason is raised. An id that is claimed twice is an error of every look-up,
+whatever it asks for, as in upstream's 0.7: which backend is the best is not decided by the order of installing.
 
 Source: spec item 5, and the entry points specification of the Python packaging guides. Upstream's precedence of a backend
 without one, and its answer for unknown ids, are kept.
@@ -62,10 +63,13 @@ class BackendRegistration:
         Raises
         ------
         InvalidRegistration
-            If the id is empty or not printable, the precedence is not a u32, or factory or probe cannot be called.
+            If the id is empty, not printable or has space around it, the precedence is not a u32, or factory or probe cannot
+            be called.
         """
         if not isinstance(self.id, str) or not self.id or not self.id.isprintable():
             _refuse(f"the id of a backend is {self.id!r}", "give a printable name", self.id)
+        if self.id != self.id.strip():
+            _refuse(f"the id of a backend is {self.id!r}", "leave out the space around it", self.id)
         if type(self.precedence) is not int or not 0 <= self.precedence <= NO_PRECEDENCE:
             _refuse(f"the precedence of backend {self.id!r} is {self.precedence!r}", f"give 0 to {NO_PRECEDENCE}", self.id)
         if not callable(self.factory) or not (self.probe is None or callable(self.probe)):
@@ -130,15 +134,18 @@ def register_backend(registration: BackendRegistration) -> None:
     ------
     InvalidRegistration
         If it is none, or its id is taken, naming both.
+    InvalidSetting
+        If VYRE_DISABLE_PLUGINS is not valid.
     """
     if not isinstance(registration, BackendRegistration):
         raise InvalidRegistration(
             f"what is registered is of type {type(registration).__name__}", fix="register a BackendRegistration"
         )
     with _lock:
-        taken = _own().get(registration.id)
-        if taken is not None:
-            raise _duplicate(registration.id, taken.source, registration.source)
+        own, plugin = _own().get(registration.id), _installed().get(registration.id)
+        taken = ([] if own is None else [own.source]) + ([] if plugin is None else plugin.sources)
+        if taken:
+            raise _duplicate(registration.id, *taken, registration.source)
         _registered[registration.id] = registration
 
 
@@ -153,12 +160,14 @@ def registered_backends() -> tuple[BackendRegistration, ...]:
 
     Raises
     ------
+    InvalidRegistration
+        If an id is claimed twice; this holds for every look-up below too.
     InvalidSetting
         If VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT is not valid.
     """
-    own = _own()
-    found = (plugin.outcome() for name, plugin in _installed().items() if name not in own)
-    return (*own.values(), *(one for one in found if isinstance(one, BackendRegistration)))
+    own, installed = _without_conflicts()
+    outcomes = (plugin.outcome() for plugin in installed.values())
+    return (*own.values(), *(outcome for outcome in outcomes if isinstance(outcome, BackendRegistration)))
 
 
 def registered_backends_by_precedence() -> tuple[BackendRegistration, ...]:
@@ -172,25 +181,26 @@ def find_registration(backend_id: str) -> BackendRegistration | None:
     Raises
     ------
     InvalidRegistration
-        If it is a plug-in that cannot be loaded, with the reason.
+        If it is a plug-in that cannot be loaded, with the reason, or if any id is claimed twice.
     BackendUnavailable
         If it is a plug-in that cannot be loaded, with the reason.
     """
-    found = _own().get(backend_id)
-    plugin = None if found is not None else _installed().get(backend_id)
-    return found if plugin is None else plugin.registration()
+    own, installed = _without_conflicts()
+    plugin = installed.get(backend_id)
+    return own.get(backend_id) if plugin is None else plugin.registration()
 
 
 def known_ids() -> tuple[str, ...]:
     """Return the ids that can be asked for, sorted, without importing any backend."""
-    return tuple(sorted({*_own(), *_installed()}))
+    own, installed = _without_conflicts()
+    return tuple(sorted({*own, *installed}))
 
 
 def broken_plugins() -> tuple[BrokenPlugin, ...]:
-    """Return the plug-ins that cannot be loaded, with the reasons; imports them all."""
+    """Return the plug-ins that cannot be loaded, or whose id is claimed twice, with the reasons; imports all others."""
     own, broken = _own(), []
     for name, plugin in _installed().items():
-        outcome = _duplicate(name, own[name].source, *plugin.sources) if name in own else plugin.outcome()
+        outcome = _conflict(plugin, own) or plugin.outcome()
         if isinstance(outcome, VyreError):
             broken.append(BrokenPlugin(name, " and ".join(plugin.sources), outcome))
     return tuple(broken)
@@ -217,6 +227,24 @@ def _own() -> dict[str, BackendRegistration]:
         return {**_BUILT_IN, **_registered}
 
 
+def _conflict(plugin: _Plugin, own: Mapping[str, BackendRegistration]) -> InvalidRegistration | None:
+    """Return the error of an id that a plug-in shares with another one or with a backend that is none."""
+    if not plugin.is_contested and plugin.id not in own:
+        return None
+    others = [own[plugin.id].source] if plugin.id in own else []
+    return _duplicate(plugin.id, *others, *plugin.sources)
+
+
+def _without_conflicts() -> tuple[Mapping[str, BackendRegistration], Mapping[str, _Plugin]]:
+    """Return the other backends and the plug-ins, by id; raises InvalidRegistration if an id is claimed twice."""
+    own, installed = _own(), _installed()
+    for plugin in installed.values():
+        conflict = _conflict(plugin, own)
+        if conflict is not None:
+            raise conflict
+    return own, installed
+
+
 class _ImportingThread(threading.Thread):
     """A thread that imports a plug-in."""
 
@@ -231,6 +259,7 @@ class _Plugin:
     def __init__(self, entries: list[EntryPoint]) -> None:
         """Remember who claims it; imports nothing."""
         self.id = entries[0].name
+        self.is_contested = len(entries) > 1
         self._entries = entries
         self._changed = Condition()
         self._timeout_s = self._until = 0.0  # 0 before the import has begun
@@ -250,7 +279,7 @@ class _Plugin:
         BackendUnavailable
             If its import fails, does not end or asks for it.
         InvalidRegistration
-            If it has no registration, or two plug-ins claim the id.
+            If it has no registration of that id.
         """
         outcome = self.outcome() or self._unavailable("its own import asks for it")
         if isinstance(outcome, VyreError):
@@ -276,9 +305,6 @@ class _Plugin:
             return self._outcome
 
     def _begin(self) -> None:
-        if len(self._entries) > 1:
-            self._end(_duplicate(self.id, *self.sources))
-            return
         timeout_s = settings.seconds(settings.PLUGIN_TIMEOUT) or DEFAULT_TIMEOUT_S
         until = time.monotonic() + timeout_s
         start_all([_ImportingThread(target=self._import, name=f"vyre_driver import of {self.id}", daemon=True)])

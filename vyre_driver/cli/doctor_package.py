@@ -25,7 +25,7 @@ from vyre_driver.cache.root import unmakeable_reason
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.cli.doctor_store import check_store
 from vyre_driver.driver import Driver
-from vyre_driver.errors import VyreError
+from vyre_driver.errors import InvalidRegistration, VyreError
 from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.process.tools import GLSLANG, PACKAGES, SPIRV_VAL, Tool, find_tools
 from vyre_driver.spirv.shipped import shipped_module
@@ -123,7 +123,10 @@ def check_plugins() -> Check:
 
 def check_backends() -> Check:
     """Rank the backends as an acquisition would; none is opened."""
-    rows = rank_backends()
+    try:
+        rows = rank_backends()
+    except InvalidRegistration as error:
+        return Check("backends", State.WARNING, error.problem, fixes=(error.fix,), facts={"ranking": []})
     lines = tuple(f"{one.id}: {one.verdict}" + (f" ({one.device})" if one.device else "") for one in rows)
     facts = {"ranking": [{"id": one.id, "device": one.device, "verdict": one.verdict} for one in rows]}
     first = next((one for one in rows if one.facts is not None), None)

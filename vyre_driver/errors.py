@@ -4,7 +4,9 @@
     |-- BackendError                  the upstream categories, numbers kept
     |   |-- DeviceOutOfMemory         1001  MemoryError
     |   |-- UnsupportedFeature        1002  NotImplementedError
+    |   |-- PoisonedLock              1003  RuntimeError
     |   |-- KernelCompileFailed       1004  RuntimeError
+    |   |-- CooperativeResidencyExceeded  1007  RuntimeError
     |   |-- BackendNotFound           2014  LookupError
     |   |-- NoUsableBackend           2015  RuntimeError
     |   |-- DispatchFailed            1005  RuntimeError
@@ -61,9 +63,7 @@
     `-- InstallationUnusable          2701  ImportError
 
 A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
-sentence. The same is in attributes, so that no caller has to parse text. Codes are append-only.
-
-Source: the categories and numbers 1001-1006 are upstream's backend errors.
+sentence. The same is in attributes, so that no caller has to parse text. Codes are append-only; below 2000 they are upstream's.
 """
 
 from __future__ import annotations
@@ -75,22 +75,25 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.validation.rules import Problem
 
-    Frames = Sequence[tuple[str, str, int, str, int, int]]
+    Frame = tuple[str, str, int, str, int, int]
 
 
 class VyreError(Exception):
     """Base of every error of this package.
 
-    ``code`` is a stable number of the class, ``fix`` the advice alone, ``context`` the facts named in the message.
+    ``code`` is the stable number of the class, ``stable_id`` upstream's, ``fix`` the advice, ``context`` the facts in the text.
     """
 
     code: int = 1999
+    stable_id: int = 1999
 
-    def __init_subclass__(cls, *, code: int | None = None) -> None:
-        """Give the class its code; one without has its parent's."""
+    def __init_subclass__(cls, *, code: int | None = None, stable_id: int | None = None) -> None:
+        """Give the class its code, and upstream's where that is another; a class without has its parent's."""
         super().__init_subclass__()
         if code is not None:
             cls.code = code
+        if stable_id is not None or (code is not None and code < 2000):
+            cls.stable_id = stable_id or cls.code
 
     def __init__(self, problem: str, *, fix: str, **context: object) -> None:
         """Build the message ``<problem>. Fix: <fix>.`` and keep its parts."""
@@ -126,8 +129,16 @@ class UnsupportedFeature(BackendError, NotImplementedError, code=1002):
     """The program needs something that this device or backend does not offer."""
 
 
+class PoisonedLock(BackendError, RuntimeError, code=1003):
+    """A lock of a backend was left by a failure, and what it guards may be half changed (``lock_error``)."""
+
+
 class KernelCompileFailed(BackendError, RuntimeError, code=1004):
     """The Vulkan driver could not make a pipeline of a well-formed module."""
+
+
+class CooperativeResidencyExceeded(BackendError, RuntimeError, code=1007):
+    """The workgroups of a cooperative dispatch do not fit on the device together (``grid_blocks``, ``resident_limit``)."""
 
 
 class DispatchFailed(BackendError, RuntimeError, code=1005):
@@ -138,8 +149,8 @@ class ForkError(DispatchFailed, code=2005):
     """A device opened in the parent process was used in a forked child."""
 
 
-class DeviceLost(DispatchFailed, code=2006):
-    """The device stopped answering; nothing made on it works any more, and a new Driver may."""
+class DeviceLost(DispatchFailed, code=2006, stable_id=1008):
+    """The device stopped answering; nothing made on it works any more, and a new Driver may (``device``, ``generation``)."""
 
 
 class DispatchTimeout(DispatchFailed, TimeoutError, code=2007):
@@ -155,11 +166,7 @@ class InputChanged(DispatchFailed, code=2009):
 
 
 class DriverCrashed(DispatchFailed, code=2017):
-    """The process that an isolated driver works in has ended; a new one takes the next call.
-
-    ``pid``, ``how`` it ended: the name of a signal or ``status N``; ``signal``, 0 for none; ``said``, the end of its standard
-    error.
-    """
+    """The process that an isolated driver works in has ended; a new one takes the next call (``pid``, ``how``, ``signal``)."""
 
 
 class WorkerLost(DispatchFailed, code=2018):
@@ -208,8 +215,7 @@ class InvalidProgram(BackendError, ValueError, code=1006):
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything that the validator found, in order: at most 1000; empty when something else refused the program."""
-        found: tuple[Problem, ...] = self.context.get("problems", ())  # type: ignore[assignment]
-        return found
+        return self.context.get("problems", ())  # type: ignore[return-value]
 
 
 class InvalidModule(InvalidProgram, code=2101):
@@ -327,12 +333,12 @@ class KernelSourceError(VyreError, code=2303):
     the line, column, end column), in characters from 0; none where no line is to blame.
     """
 
-    def __init__(self, problem: str, *, fix: str, frames: Frames = (), **context: object) -> None:
+    def __init__(self, problem: str, *, fix: str, frames: Sequence[Frame] = (), **context: object) -> None:
         """Build a message that shows each place with a caret below it, and the fix on a line of its own."""
         super().__init__(problem, fix=fix, **({"frames": frames} if frames else {}), **context)
         self.frames = frames
         if frames:
-            self.args = ("\n".join([problem, *(_shown(*frame) for frame in frames), f"Fix: {fix}"]),)
+            self.args = ("\n".join([problem, *map(_shown, frames), f"Fix: {fix}"]),)
 
     def __str__(self) -> str:
         """Return the message."""
@@ -354,8 +360,7 @@ class KernelNameError(KernelSourceError, NameError, code=2306):
 class KernelFault(KernelSourceError, ExecutionFault, code=2307):
     """An invocation did what it must not: an index out of range, a race, a barrier that others miss, a loop without end.
 
-    ``invocation`` is the one, as the kernel counts; ``index`` and ``axis`` are those of an access out of range, ``count`` is
-    how often that happened where it was counted.
+    ``invocation``, as the kernel counts; of an access out of range ``index``, ``axis``, and ``count`` where it was counted.
     """
 
 
@@ -363,10 +368,9 @@ class KernelAssertionError(KernelFault, AssertionError, code=2308):
     """An ``assert`` of a kernel does not hold."""
 
 
-def _shown(  # noqa: PLR0913 -- a frame
-    function: str, filename: str, line: int, text: str, start: int, end: int
-) -> str:
+def _shown(frame: Frame) -> str:
     """Return a place as Python's tracebacks show it; wide characters take two columns."""
+    function, filename, line, text, start, end = frame
     shown = text.lstrip()
     start, end = start - (len(text) - len(shown)), end - (len(text) - len(shown))
     before = "".join("\t" if one == "\t" else " " * _columns(one) for one in shown[: max(start, 0)])

@@ -38,6 +38,10 @@ def test_a_page_is_printed_without_marks(run_here: RunChild) -> None:
     )
 
 
+def test_upstreams_number_of_a_lost_device_shows_its_page(run_here: RunChild) -> None:
+    assert run_here("explain", "1008").stdout == run_here("explain", "2006").stdout
+
+
 def test_a_link_is_printed_as_its_text_and_place(run_here: RunChild) -> None:
     assert "the rules of the validator: docs/validation-rules.md" in run_here("explain", "1006").stdout
 

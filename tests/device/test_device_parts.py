@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from kernels import Spin
 
+from vyre_driver import Driver
 from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from vyre_driver import Driver
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("_nothing_fails_any_more")]
 
@@ -237,6 +236,26 @@ def test_what_fails_is_raised(opened: Driver, call: str, result: int, error: typ
     assert opened.context.device.is_lost == (error is DeviceLost)
     if error is DeviceOutOfMemory:
         first.copy_range(second, 0, 0, 9, NEVER)
+
+
+def test_a_lost_device_is_named_with_its_generation_at_the_call_that_failed_and_after(opened: Driver) -> None:
+    device, (first, second) = opened.context.device, (made(opened), made(opened))
+    _layer.inject("wait", 1, -4)
+    told = []
+    for _ in range(2):
+        with pytest.raises(DeviceLost) as lost:
+            first.copy_range(second, 0, 0, 9, NEVER)
+        told.append((lost.value.stable_id, lost.value.context))
+    named = {"backend": "kompute", "device": device.physical.name, "generation": device.generation}
+    assert told == [
+        (1008, named | {"message": "wait failed with VkResult -4"}),
+        (1008, named | {"message": "it was lost before"}),
+    ]
+
+
+def test_each_device_has_a_generation_of_its_own(opened: Driver) -> None:
+    with Driver() as later:
+        assert later.context.device.generation > opened.context.device.generation > 0
 
 
 def test_a_lost_device_takes_no_transfer(opened: Driver) -> None:

@@ -17,7 +17,9 @@ TREE = {
     "BackendError": (1999, "VyreError", Exception),
     "DeviceOutOfMemory": (1001, "BackendError", MemoryError),
     "UnsupportedFeature": (1002, "BackendError", NotImplementedError),
+    "PoisonedLock": (1003, "BackendError", RuntimeError),
     "KernelCompileFailed": (1004, "BackendError", RuntimeError),
+    "CooperativeResidencyExceeded": (1007, "BackendError", RuntimeError),
     "DispatchFailed": (1005, "BackendError", RuntimeError),
     "ForkError": (2005, "DispatchFailed", RuntimeError),
     "DeviceLost": (2006, "DispatchFailed", RuntimeError),
@@ -91,6 +93,22 @@ def test_the_tree_is_the_one_that_was_promised() -> None:
 def test_a_code_belongs_to_one_class() -> None:
     codes = [found.code for found in CLASSES.values() if "code" in vars(found)]
     assert len(set(codes)) == len(codes) == len(TREE) - 1
+
+
+def test_upstreams_number_is_that_of_the_nearest_category_that_upstream_has() -> None:
+    own = {kind.stable_id for kind in CLASSES.values()}
+    named = [
+        errors.DeviceLost,
+        errors.DriverCrashed,
+        errors.KernelFault,
+        errors.InvalidContainer,
+        errors.BackendNotFound,
+        errors.InvalidInput,
+        errors.KernelTypeError,
+    ]
+    assert [kind.stable_id for kind in named] == [1008, 1005, 1005, 1006, 1999, 1999, 1999]
+    assert own == {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1999}
+    assert {kind.code: kind.stable_id for kind in CLASSES.values() if kind.code < 2000 and kind.stable_id != kind.code} == {}
 
 
 @each_class

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cli.options import add_json, tell
-from vyre_driver.errors import FileUnusable, InvalidCommand
+from vyre_driver.errors import DeviceLost, FileUnusable, InvalidCommand
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,9 @@ def titles() -> dict[int, str]:
 
 
 def _code_of(given: str, names: dict[int, str]) -> int:
-    """Return the code that is meant; raises InvalidCommand with the ones that are like it."""
+    """Return the code that is meant, by upstream's number too; raises InvalidCommand with the ones that are like it."""
+    if given == str(DeviceLost.stable_id):
+        return DeviceLost.code
     for code, name in names.items():
         if given.casefold() in {str(code), name.casefold()}:
             return code

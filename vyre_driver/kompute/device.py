@@ -42,8 +42,8 @@ _SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
 class KomputeDevice:
     """A kompute Manager on one physical device, and the bytes allocated through it.
 
-    ``lock`` is held around every call into kompute. Not to be used after ``close``, nor in a forked child; both are detected
-    from a crash by an error.
+    ``lock`` is held around every call into kompute. Use after ``close`` or in a forked child is an error. ``generation`` counts
+    the devices that this process has opened, from 1.
     """
 
     backend_id = BACKEND_ID
@@ -85,7 +85,7 @@ class KomputeDevice:
         is_set = settings.switch(settings.ROBUST_ACCESS)
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
-        self._family, self._pid = family.index, os.getpid()
+        self._family, self._pid, self.generation = family.index, os.getpid(), next(_generations)
         self._memory, self.moved = _layer.MemoryCount(), _layer.MovedBytes()
         self.poller = Poller()
         self.never = Deadline(None, physical.name)
@@ -190,7 +190,7 @@ class KomputeDevice:
         if self.in_use.closed:
             raise DispatchFailed(f"{self.physical.name!r} is closed", fix="make a new Driver")
         if self.is_lost:
-            raise lost_error(self.physical.name)
+            raise lost_error(self.physical.name, self.generation)
 
     @property
     def is_lost(self) -> bool:
@@ -249,7 +249,7 @@ class KomputeDevice:
 
     def error_of(self, failure: _layer.Failure) -> BackendError:
         """Return the error that a call stands for which the layer has seen fail."""
-        return failure_error(failure, self.physical.name, self._available())
+        return failure_error(failure, self.physical.name, self._available(), self.generation)
 
     def check_available(self, byte_len: int) -> None:
         """Check that so many bytes of buffers and their staging copies may be allocated: kompute ignores a failed allocation.
@@ -349,9 +349,9 @@ class KomputeDevice:
             self._manager = None
 
 
-# By number. References without a callback: what an interrupt falls into there, Python prints and forgets.
+# By generation. References without a callback: what an interrupt falls into there, Python prints and forgets.
 _OPEN: dict[int, weakref.ref[KomputeDevice]] = {}
-_numbers = itertools.count()
+_generations = itertools.count(1)
 
 
 # Processes, of this one and those it was forked from, that have opened a device.
@@ -377,7 +377,7 @@ def _note_open(device: KomputeDevice) -> None:
     """Remember a device, and forget those that are gone."""
     for number in [number for number, one in list(_OPEN.items()) if one() is None]:
         _OPEN.pop(number, None)
-    _OPEN[next(_numbers)] = weakref.ref(device)
+    _OPEN[device.generation] = weakref.ref(device)
 
 
 def _abandon_all() -> None:

@@ -23,11 +23,11 @@ FIXES: dict[type[BackendError], str] = {
 }
 
 
-def failure_error(failure: Failure, device_name: str, available_bytes: int) -> BackendError:
+def failure_error(failure: Failure, device_name: str, available_bytes: int, generation: int) -> BackendError:
     """Return the exception that a recorded failure stands for; ``available_bytes`` is what the device's heap has left."""
     what = f"{failure.call} failed on {device_name!r} with VkResult {failure.result}"
     if failure.result == VK_ERROR_DEVICE_LOST:
-        return lost_error(device_name)
+        return lost_error(device_name, generation, f"{failure.call} failed with VkResult {failure.result}")
     if failure.result in _OUT_OF_MEMORY or failure.call in _MEMORY_CALLS:
         asked = f", asked for {failure.bytes} bytes with about {available_bytes} bytes left" if failure.bytes else ""
         return DeviceOutOfMemory(
@@ -53,11 +53,15 @@ def cut_error(what: str, device_name: str, limit: int) -> LoopCut:
     )
 
 
-def lost_error(device_name: str) -> DeviceLost:
-    """Return the error of a device that is gone."""
+def lost_error(device_name: str, generation: int, message: str = "it was lost before") -> DeviceLost:
+    """Return the error of a device that is gone, the ``generation``-th that this process has opened."""
     return DeviceLost(
         f"{device_name!r} was lost: it stopped answering, and what was made on it is gone",
         fix="make a new Driver, and look into the system log for the reason (a shader that never ends is the usual one)",
+        backend="kompute",
+        device=device_name,
+        generation=generation,
+        message=message,
     )
 
 

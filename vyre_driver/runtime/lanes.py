@@ -94,6 +94,7 @@ class Lanes:
             raise DeviceLost(
                 f"all {len(self.lanes)} devices of the pool were lost",
                 fix="make a new pool, and look into the system log for the reason",
+                **(lost.context if lost is not None else {}),
             ) from lost
         return min(left, key=lambda lane: lane.load)
 

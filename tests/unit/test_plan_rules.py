@@ -70,6 +70,11 @@ def test_a_count_of_bytes_has_a_length() -> None:
     assert BindingPlan.build(made, rules="0.7").bindings[0].static_byte_len == 3
 
 
+def test_an_element_of_an_array_has_the_bytes_that_its_encoding_holds() -> None:
+    made = program(BufferDecl.read("x", 0, DataType.array(2**64 - 1)).with_count(3))
+    assert BindingPlan.build(made, rules="0.7").bindings[0].static_byte_len == 3 * (2**32 - 1)
+
+
 def test_a_plan_of_0_7_survives_pickling() -> None:
     plan = BindingPlan.build(program(HIGH, FLAGGED, NIBBLES), rules="0.7")
     assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301 -- our own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.binding.rules import NO_LAYOUT
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
@@ -20,10 +21,9 @@ def plan_error(buffer: BufferDecl, status: int, *, is_packed: bool = False) -> I
     """Return the error of a declaration that has no place in a plan, or in one whose elements are packed."""
     what = f"buffer {buffer.name!r}"
     size = buffer.element.min_bytes
-    if is_packed:
-        packed_error = _packed_error(buffer)
-        if packed_error is not None:
-            return packed_error
+    packed_error = _packed_error(buffer) if is_packed and status in (_LENGTH_OVERFLOW, NO_LAYOUT) else None
+    if packed_error is not None:
+        return packed_error
     if status == _RUNTIME_SIZED:
         return InvalidProgram(
             f"{what} declares {buffer.count} elements of {buffer.element}, a type that fixes 0 bytes an element",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class PlanRules:
         if bits is not None:
             return bits, True, WHOLE
         is_too_large = size is None and element.min_bytes > 0 and buffer.count > 0
-        return size or 0, False, LENGTH_OVERFLOW if is_too_large else WHOLE
+        # An array's element has the bytes that its encoding holds: 0.7 plans one of more as if it had so many.
+        return min(size or 0, U32_MAX), False, LENGTH_OVERFLOW if is_too_large else WHOLE
 
 
 RULES_0_4_1 = PlanRules("0.4.1", False, False, False, False)

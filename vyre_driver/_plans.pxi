@@ -11,7 +11,7 @@ cdef struct extent:
     # What an element of a declaration takes where elements are packed: `size` bits or bytes, 0 where the type fixes none.
     uint64_t size
     bint in_bits
-    int fault  # a vyre_plan_status, or that of a type without a layout (binding/faults.py)
+    int fault  # a vyre_plan_status, or NO_LAYOUT (binding/rules.py)
 
 
 cdef int compare_places(const void* left, const void* right) noexcept nogil:

@@ -62,6 +62,8 @@ class PlanRules:
         return min(size or 0, U32_MAX), False, LENGTH_OVERFLOW if is_too_large else WHOLE
 
 
-RULES_0_4_1 = PlanRules("0.4.1", False, False, False, False)
-RULES_0_7 = PlanRules("0.7", True, True, True, True)
+RULES_0_4_1 = PlanRules(
+    "0.4.1", in_declaration_order=False, live_out_is_output=False, packed=False, allows_longer_residents=False
+)
+RULES_0_7 = PlanRules("0.7", in_declaration_order=True, live_out_is_output=True, packed=True, allows_longer_residents=True)
 _RULES = {rules.version: rules for rules in (RULES_0_4_1, RULES_0_7)}

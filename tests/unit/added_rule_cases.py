@@ -344,7 +344,7 @@ ADDED = [
         program(let("x", subgroup_add(f32(1.0)))),
         program(let("x", subgroup_add(boolean(True)))),
         "body[0].value.value",
-        "the value of a subgroup sum must be u32, i32, u64 or f32, and is bool",
+        "the value of a subgroup reduction must be u32, i32, u64 or f32, and is bool",
     ),
     Case(
         Rule.CALL_DEPTH,

@@ -51,6 +51,7 @@ ABLE = DeviceProfile(
 SIGNATURES = {
     "twice": OperationSignature(("u32",), "u32"),
     "strange": OperationSignature(("u33",), "u32"),
+    "first": OperationSignature(("buffer<u32>",), "u32"),
     "deep": OperationSignature((), "u32", call_depth=33),
     "deepest": OperationSignature((), "u32", call_depth=32),
 }

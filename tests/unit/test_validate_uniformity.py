@@ -28,6 +28,7 @@ from vyre_driver.ir.builders import (
     region,
     return_,
     select,
+    store,
     subgroup_size,
     u32,
     u64,
@@ -163,8 +164,53 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
     ),
     (
         "a return at the end of a loop counts at its head",
-        [loop("i", 0, 4, [barrier(), if_(load("in", 0), [return_()])])],
+        [loop("i", 0, 4, [barrier(), if_(load("in", gid_x()), [return_()])])],
         ["body[0].body[0]"],
+    ),
+    (
+        "after a barrier all load the same, and return together",
+        [loop("i", 0, 4, [barrier(), let("x", load("in", 0)), if_(x.eq(3), [return_()])])],
+        [],
+    ),
+    (
+        "so they do at an index that a workgroup has, and after a write of another buffer",
+        [loop("i", 0, 4, [barrier(), store("out", gid_x(), one), if_(load("shared", wid_x()), [return_()])])],
+        [],
+    ),
+    (
+        "before a barrier they may load what others are writing",
+        [loop("i", 0, 4, [if_(load("in", 0), [return_()]), barrier()])],
+        ["body[0].body[1]"],
+    ),
+    (
+        "what is written after the barrier may differ",
+        [loop("i", 0, 4, [barrier(), store("shared", gid_x(), one), if_(load("shared", 0), [return_()])])],
+        ["body[0].body[0]"],
+    ),
+    (
+        "be it in a branch",
+        [loop("i", 0, 4, [barrier(), if_(gid_x(), [store("out", 0, one)]), if_(load("out", 0), [return_()])])],
+        ["body[0].body[0]"],
+    ),
+    (
+        "a barrier in a branch settles nothing outside of it",
+        [loop("i", 0, 4, [if_(wid_x(), [barrier()]), if_(load("in", 0), [return_()])])],
+        ["body[0].body[0].then[0]"],
+    ),
+    (
+        "a barrier that only releases settles nothing",
+        [loop("i", 0, 4, [barrier(MemoryOrdering.RELEASE), if_(load("in", 0), [return_()])])],
+        ["body[0].body[0]"],
+    ),
+    (
+        "a branch on what is loaded is still no place for a barrier",
+        [barrier(), if_(load("in", 0), [barrier()])],
+        ["body[1].then[0]"],
+    ),
+    (
+        "a barrier of the grid wants more than one workgroup's answer",
+        [loop("i", 0, 4, [barrier(), if_(load("in", 0), [return_()]), barrier(GRID)])],
+        ["body[0].body[2]"],
     ),
     (
         "an if is decided before its branches run",

@@ -44,8 +44,9 @@ from vyre_driver.ir.builders import (
     wid_x,
 )
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import BufferRef, SubgroupReduce
 from vyre_driver.ir.nodes import AllGather, AllReduce, OpaqueNode
-from vyre_driver.ir.operators import AtomicOp, CollectiveOp, MemoryOrdering
+from vyre_driver.ir.operators import AtomicOp, CollectiveOp, MemoryOrdering, SubgroupOp
 from vyre_driver.ir.validation.rules import Rule
 
 UPSTREAM = [
@@ -137,10 +138,10 @@ UPSTREAM = [
     Case(Rule.NESTING, nest(64), nest(65), "entry[0]", "nodes nest 65 deep, over the limit of 64"),
     Case(
         Rule.NODE_COUNT,
-        program(*[block()] * 8191),
-        program(*[block()] * 8192),
+        program(*[block()] * 99_999),
+        program(*[block()] * 100_000),
         "entry",
-        "there are 8193 nodes, over the limit of 8192",
+        "there are 100001 nodes, over the limit of 100000",
     ),
     Case(
         Rule.CALL_ARITY,
@@ -329,5 +330,42 @@ UPSTREAM = [
         "body[0]",
         "the device has no collectives",
         profile=replace(ABLE, supports_distributed_collectives=False),
+    ),
+    Case(
+        Rule.SUBGROUP_BITS,
+        program(let("x", SubgroupReduce(SubgroupOp.XOR, X))),
+        program(let("x", SubgroupReduce(SubgroupOp.XOR, f32(1.0)))),
+        "body[0].value",
+        "a subgroup reduction by XOR takes no f32",
+    ),
+    Case(
+        Rule.BUFFER_REFERENCE,
+        program(let("x", call("first", BufferRef("in")))),
+        program(let("x", BufferRef("in"))),
+        "body[0].value",
+        "a reference to buffer 'in' stands where a value does",
+    ),
+    Case(
+        Rule.REFERENCED_BUFFER,
+        program(let("x", call("first", BufferRef("in")))),
+        program(let("x", call("first", BufferRef("nowhere")))),
+        "body[0].value.args[0]",
+        "'nowhere' is not a buffer of the program",
+    ),
+    Case(
+        Rule.BUFFER_ARGUMENT,
+        program(let("x", call("first", BufferRef("in")))),
+        program(let("x", call("first", X))),
+        "body[0].value.args[0]",
+        "argument 0 is a value, and the signature takes a buffer there",
+        operations=SIGNATURES,
+    ),
+    Case(
+        Rule.BUFFER_ARGUMENT_TYPE,
+        program(let("x", call("first", BufferRef("in")))),
+        program(let("x", call("first", BufferRef("floats")))),
+        "body[0].value.args[0]",
+        "buffer 'floats' holds f32, and the signature takes a buffer of u32",
+        operations=SIGNATURES,
     ),
 ]

@@ -19,7 +19,7 @@ from vyre_driver.conformance.tolerances import RANGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.validation.expression_rules import is_zero
+from vyre_driver.ir.validation.operator_types import is_zero
 
 if TYPE_CHECKING:
     from vyre_driver.conformance.options import Options

@@ -290,7 +290,7 @@ class Unary(Expr):
         if op.__class__ is not UnOp:
             take_fields(self)
         instance(self.operand, Expr, "an operand")
-        self._seal(DataType.Bool if op in PREDICATES else None if op in UNPACKING else self.operand.dtype)
+        self._seal(DataType.Bool if op in PREDICATES else DataType.U32 if op in UNPACKING else self.operand.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

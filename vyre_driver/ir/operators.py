@@ -154,7 +154,15 @@ class UnOp(Operator):
 
 
 PREDICATES = frozenset({UnOp.LOGICAL_NOT, UnOp.IS_NAN, UnOp.IS_INF, UnOp.IS_FINITE})
-UNPACKING = frozenset({UnOp.UNPACK4_LOW, UnOp.UNPACK4_HIGH, UnOp.UNPACK8_LOW, UnOp.UNPACK8_HIGH})
+UNPACKED_BITS = {
+    UnOp.UNPACK4_LOW: (0, 0xF),
+    UnOp.UNPACK4_HIGH: (4, 0xF),
+    UnOp.UNPACK8_LOW: (0, 0xFF),
+    UnOp.UNPACK8_HIGH: (24, 0xFF),
+}
+"""By how much each operator shifts a word down, and the mask of what it keeps then."""
+
+UNPACKING = frozenset(UNPACKED_BITS)
 
 
 class AtomicOp(Operator):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
 
 MAX_NESTING = 64
-MAX_NODES = 8192
+MAX_NODES = 100_000
 MAX_EXPRESSION_DEPTH = 128
 
 

@@ -23,7 +23,7 @@ from vyre_driver.ir.expression_text import operator_text
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.operators import UNPACKING, AtomicOp, BinOp, UnOp
+from vyre_driver.ir.operators import UNPACKED_BITS, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.walks import OPERANDS
 
@@ -167,9 +167,9 @@ class ExpressionCompiler:
         op = expr.op
         if not isinstance(op, UnOp):
             refuse(f"the opaque operator {op.extension_id:#010x}")
-        if op in UNPACKING:
-            refuse(op.name)
         operand = self._value(expr.operand)
+        if op in UNPACKED_BITS:
+            return Value(_unpacked(op, operand.run), DataType.U32)
         if op is UnOp.LOGICAL_NOT:
             is_true = truth_of(operand)
             return Value(lambda batch: ~is_true(batch), DataType.Bool)
@@ -202,6 +202,9 @@ class ExpressionCompiler:
         if inner.dtype == target:
             return inner
         run, source = inner.run, inner.dtype
+        operator = FUNCTIONS.get(f"{source}_to_{target}")  # of the table only halves have one: they are converted alike
+        if operator is not None:
+            return Value(lambda batch: operator(run(batch)), target)
         return Value(lambda batch: cast(run(batch), source, target), target, is_canonical=True)
 
     def _extension(self, found: Application) -> Value:
@@ -366,6 +369,11 @@ def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
         refuse(f"{op.name} of {dtype}")
     differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)
     return differ if op is BinOp.NE else lambda batch: ~differ(batch)
+
+
+def _unpacked(op: UnOp, run: Evaluate) -> Evaluate:
+    shift, mask = (np.uint32(number) for number in UNPACKED_BITS[op])
+    return lambda batch: np.asarray((run(batch).astype(np.uint32) >> shift) & mask)
 
 
 def _division(op: BinOp, left: Value, right: Value) -> Evaluate:

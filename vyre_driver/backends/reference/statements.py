@@ -12,7 +12,7 @@ import numpy as np
 
 from vyre_driver.backends.reference.expressions import ExpressionCompiler, Variable, refuse, truth_of
 from vyre_driver.backends.reference.invocations import Copy
-from vyre_driver.backends.reference.values import spread
+from vyre_driver.backends.reference.values import cast, spread
 from vyre_driver.errors import Trapped
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.dtypes import DataType
@@ -140,7 +140,7 @@ class StatementCompiler:
 
         def run(batch: InvocationBatch) -> None:
             index, values = evaluate(batch)
-            batch.buffers[place].store(batch, index, values)
+            batch.buffers[place].store(batch, index, cast(values, dtype, declared.element))
 
         return run
 

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.buffers import LinearType
 from vyre_driver.ir.expressions import Atomic
 from vyre_driver.ir.nodes import (
+    AllGather,
+    AllReduce,
+    AsyncLoad,
+    AsyncStore,
     Barrier,
+    Broadcast,
+    ReduceScatter,
+    Store,
 )
 from vyre_driver.ir.validation.rules import Rule, quoted
-from vyre_driver.ir.walks import BODY_FIELDS, BUFFER_FIELDS, OPERANDS, NodeWalk
+from vyre_driver.ir.walks import BODY_FIELDS, BUFFER_FIELDS, OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,14 +31,25 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.rules import Findings
 
-_Uses = tuple[frozenset[str], frozenset[str]]
-_NO_USES: _Uses = (frozenset(), frozenset())
+Uses = tuple[frozenset[str], frozenset[str]]
+"""The names of buffers that are used plainly, and by atomics."""
+
+_WRITTEN_FIELDS: dict[type[Term], str] = {
+    Store: "buffer",
+    AsyncLoad: "destination",
+    AsyncStore: "destination",
+    AllReduce: "buffer",
+    Broadcast: "buffer",
+    AllGather: "output",
+    ReduceScatter: "output",
+}
+_NO_USES: Uses = (frozenset(), frozenset())
 
 
 def check_hazards(program: Program, findings: Findings) -> None:
     """Refuse a buffer that is used plainly and by an atomic with no barrier between, in the order the nodes stand in."""
     walk = NodeWalk(program)
-    known: dict[int, _Uses] = {}
+    known: dict[int, Uses] = {}
     seen: tuple[dict[str, str], dict[str, str]] = ({}, {})
     refused: set[str] = set()
     for step, node in walk.steps():
@@ -42,7 +60,7 @@ def check_hazards(program: Program, findings: Findings) -> None:
             seen[1].clear()
             refused.clear()
             continue
-        uses = _uses(node, known)
+        uses = uses_of(node, known)
         for kind in (0, 1):
             for name in sorted(uses[kind] - seen[kind].keys()):
                 seen[kind][name] = walk.path()
@@ -57,8 +75,8 @@ def check_hazards(program: Program, findings: Findings) -> None:
                 findings.add(Rule.HAZARD, here, text, "put a barrier between, or use atomics only")
 
 
-def _uses(node: Node, known: dict[int, _Uses]) -> _Uses:
-    """Return the buffers that a node and its expressions use plainly, and by atomics; nodes inside left out."""
+def uses_of(node: Node, known: dict[int, Uses]) -> Uses:
+    """Return the buffers that a node and its expressions use, nodes inside left out; ``known`` has those of expressions."""
     operands = OPERANDS.get(type(node))
     names = _names(node)
     if operands is None:
@@ -68,7 +86,7 @@ def _uses(node: Node, known: dict[int, _Uses]) -> _Uses:
     return frozenset(names).union(*(one[0] for one in found)), frozenset().union(*(one[1] for one in found))
 
 
-def _uses_of(root: Term, known: dict[int, _Uses]) -> _Uses:
+def _uses_of(root: Term, known: dict[int, Uses]) -> Uses:
     waiting: list[Term] = [root]
     while waiting:
         term = waiting[-1]
@@ -81,7 +99,7 @@ def _uses_of(root: Term, known: dict[int, _Uses]) -> _Uses:
         if pending:
             waiting.extend(pending)
             continue
-        own: _Uses = _NO_USES
+        own: Uses = _NO_USES
         if type(term) in BUFFER_FIELDS:
             names = frozenset(_names(term))
             own = (frozenset(), names) if isinstance(term, Atomic) else (names, frozenset())
@@ -91,7 +109,7 @@ def _uses_of(root: Term, known: dict[int, _Uses]) -> _Uses:
     return known[id(root)]
 
 
-def _joined(parts: list[_Uses]) -> _Uses:
+def _joined(parts: list[Uses]) -> Uses:
     some = [one for one in parts if one is not _NO_USES]
     if len(some) <= 1:
         return some[0] if some else _NO_USES
@@ -100,6 +118,16 @@ def _joined(parts: list[_Uses]) -> _Uses:
 
 def _names(term: Term) -> list[str]:
     return [getattr(term, field) for field in BUFFER_FIELDS.get(type(term), ())]
+
+
+def written_by(node: Node) -> set[str]:
+    """Return the names of the buffers that a node itself writes, and its expressions by atomics."""
+    name = _WRITTEN_FIELDS.get(type(node))
+    written = set() if name is None else {getattr(node, name)}
+    operands = OPERANDS.get(type(node))
+    if operands is not None:
+        written.update(term.buffer for term in expressions_within(*operands(node)) if isinstance(term, Atomic))
+    return written
 
 
 def check_linear_types(program: Program, findings: Findings) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, OpaqueExpr, Unary, Var
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
@@ -37,6 +37,7 @@ from vyre_driver.ir.validation.operator_types import (
     binary_type,
     extension_type,
     is_castable,
+    is_zero,
     narrows,
     unary_type,
 )
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.extensions import ExtensionOperator
     from vyre_driver.ir.nodes import Node
+    from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.ir.walks import NodeWalk
@@ -59,6 +61,11 @@ _SUMMABLE = frozenset({_U32, _I32, _F32, DataType.U64.wire_tag})
 _NOT_EVERYWHERE = frozenset(one.wire_tag for one in (DataType.U64, DataType.I64, DataType.F16, DataType.BF16))
 _DIVISIONS = frozenset({BinOp.DIV.wire_tag, BinOp.MOD.wire_tag})
 _UNSEEN: Any = object()
+# The operands that are values: a buffer reference is none, and stands in a call only.
+_VALUES: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {
+    **OPERANDS,
+    Call: lambda term: tuple(argument for argument in term.args if not isinstance(argument, BufferRef)),
+}
 
 
 class Variable(NamedTuple):
@@ -140,7 +147,7 @@ class ExpressionChecker:
 
     def _walk(self, root: Expr) -> list[int]:
         """Find the types of all parts, operands first; return the ids of what was new."""
-        types, handlers, operands = self._types, self._handlers, OPERANDS
+        types, handlers, operands = self._types, self._handlers, _VALUES
         fresh: list[int] = []
         waiting: list[Expr] = [root]
         while waiting:
@@ -278,11 +285,15 @@ class ExpressionChecker:
         return result
 
     def _call(self, term: Call) -> DataType | None:
+        for argument in term.args:
+            if isinstance(argument, BufferRef) and argument.buffer not in self._buffers:
+                text = f"{quoted(argument.buffer)} is not a buffer of the program"
+                self._note(argument, Rule.REFERENCED_BUFFER, text, "declare it, or name one that is declared")
         if self._operations is None:
             return None
         signature = self._operations.get(term.op_id)
-        types = [self._types[id(one)] for one in term.args]
-        for problem in call_rules.call_problems(term, types, signature):
+        types = [None if isinstance(argument, BufferRef) else self._types[id(argument)] for argument in term.args]
+        for problem in call_rules.call_problems(term, types, self._buffers, signature):
             place = "" if problem.argument is None else f".args[{problem.argument}]"
             self._note(term, problem.rule, problem.message, problem.fix, place)
         return call_rules.result_type(signature)
@@ -317,9 +328,8 @@ class ExpressionChecker:
         return DataType.F32
 
     def _buffer_ref(self, term: BufferRef) -> DataType | None:
-        if term.buffer not in self._buffers:
-            text = f"{quoted(term.buffer)} is not a buffer of the program"
-            self._note(term, Rule.REFERENCED_BUFFER, text, "declare it, or name one that is declared")
+        text = f"a reference to buffer {quoted(term.buffer)} stands where a value does"
+        self._note(term, Rule.BUFFER_REFERENCE, text, "pass it to a call, or load an element")
         return None
 
     def _subgroup_reduce(self, term: SubgroupReduce) -> DataType | None:
@@ -385,14 +395,3 @@ _HANDLERS: dict[type[Expr], str] = {
     SubgroupSize: "_subgroup_fact",
     OpaqueExpr: "_opaque",
 }
-
-
-def is_zero(expr: Expr) -> bool:
-    """Return whether an expression is a literal 0, or casts of one."""
-    while isinstance(expr, Cast):
-        expr = expr.value
-    if isinstance(expr, LitU32 | LitI32 | LitBool):
-        return not expr.value
-    if isinstance(expr, LitF32):
-        return expr.bits & 0x7FFF_FFFF == 0
-    return isinstance(expr, OpaqueExpr) and expr.kind in WIDE_LITERALS and not any(expr.payload)

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32, OpaqueExpr
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.validation.rules import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.extensions import ExtensionOperator
 
 _BOOL, _U32, _I32, _U64, _F32 = (
@@ -75,8 +79,13 @@ _UNARY: dict[int, tuple[frozenset[int], str]] = {
     **{op.wire_tag: (frozenset({_U32, _I32, _U64}), "u32, i32 or u64") for op in _BITWISE},
     UnOp.NEGATE.wire_tag: (frozenset({_U32, _F32}), "u32 or f32"),
     UnOp.LOGICAL_NOT.wire_tag: (frozenset({_U32, _BOOL}), "u32 or bool"),
+    **{op.wire_tag: (frozenset({_U32, _I32}), "u32 or i32") for op in UNPACKING},
 }
-_PREDICATES = frozenset(op.wire_tag for op in PREDICATES)
+# The operators whose result has a type of its own.
+_RESULTS: dict[int, DataType] = {
+    **{op.wire_tag: DataType.Bool for op in PREDICATES},
+    **{op.wire_tag: DataType.U32 for op in UNPACKING},
+}
 
 
 def binary_type(op: BinOp | OpaqueOp, left: DataType | None, right: DataType | None) -> DataType | Mismatch | None:
@@ -102,13 +111,13 @@ def unary_type(op: UnOp | OpaqueOp, operand: DataType | None) -> DataType | Mism
     """Return the type of ``op operand``, None when that is not known, or why there is none."""
     tag = op.wire_tag
     if operand is None:
-        return DataType.Bool if tag in _PREDICATES else None
+        return _RESULTS.get(tag)
     takes = _UNARY.get(tag)
     if takes is None:
         return Mismatch(f"{_name(op)} is not known for {spelled(operand)}", "give it what an extension computes")
     if operand.wire_tag not in takes[0]:
         return Mismatch(f"{_name(op)} takes {takes[1]}, and got {spelled(operand)}", _fix(op, operand))
-    return DataType.Bool if tag in _PREDICATES else operand
+    return _RESULTS.get(tag, operand)
 
 
 def extension_type(operator: ExtensionOperator, types: Sequence[DataType | None] | None) -> DataType | Mismatch:
@@ -164,10 +173,17 @@ _TARGETS: dict[int, frozenset[int]] = {
         (DataType.U64, (*_WHOLE, DataType.Vec2U32)),
         (DataType.Vec2U32, (DataType.U32, DataType.I32, DataType.U64, DataType.Bool)),
         (DataType.Vec4U32, (DataType.U32, DataType.I32, DataType.U64, DataType.Bool, DataType.Vec2U32)),
-        (DataType.F32, _SHORT),
+        (DataType.F32, (*_SHORT, DataType.F16, DataType.BF16)),
+        *((half, (DataType.F32,)) for half in (DataType.F16, DataType.BF16)),
     ]
 }
 _BITS = {one.wire_tag: one.bit_width or 0 for one in _INTEGERS}
+_STORED_ALIKE = (
+    {DataType.U32, DataType.I32},
+    {DataType.U64, DataType.I64},
+    {DataType.U32, DataType.Bool},
+    {DataType.U32, DataType.Bytes},
+)
 
 
 def is_castable(source: DataType, target: DataType) -> bool:
@@ -175,6 +191,22 @@ def is_castable(source: DataType, target: DataType) -> bool:
     return target.wire_tag in _TARGETS.get(source.wire_tag, ()) or source == target
 
 
+def is_storable(dtype: DataType, element: DataType) -> bool:
+    """Return whether a value may be stored as an element: of its type, or of one that keeps its bits or its truth."""
+    return dtype is element or dtype == element or {dtype, element} in _STORED_ALIKE
+
+
 def narrows(source: DataType, target: DataType) -> bool:
     """Return whether a cast between integers drops bits."""
     return _BITS.get(source.wire_tag, 0) > _BITS.get(target.wire_tag, 64)
+
+
+def is_zero(expr: Expr) -> bool:
+    """Return whether an expression is a literal 0, or casts of one."""
+    while isinstance(expr, Cast):
+        expr = expr.value
+    if isinstance(expr, LitU32 | LitI32 | LitBool):
+        return not expr.value
+    if isinstance(expr, LitF32):
+        return expr.bits & 0x7FFF_FFFF == 0
+    return isinstance(expr, OpaqueExpr) and expr.kind in WIDE_LITERALS and not any(expr.payload)

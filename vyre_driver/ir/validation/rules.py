@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from vyre_driver.errors import InvalidProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.dtypes import DataType
 
@@ -34,7 +34,7 @@ class Rule(enum.Enum):
     ATOMIC_ELEMENT = ("V014", "an atomic on elements that do not have it: u32, i32 and f32 have some")
     UNKNOWN_CALL = ("V016", "a call of an operation that the given signatures do not name")
     NESTING = ("V018", "nodes that nest more than 64 deep")
-    NODE_COUNT = ("V019", "more than 8192 nodes")
+    NODE_COUNT = ("V019", "more than 100000 nodes")
     CALL_ARITY = ("V020", "a call with another number of arguments than its signature has")
     CALL_TYPE_NAME = ("V021", "a call whose signature spells a type that does not exist")
     CALL_ARGUMENT = ("V022", "a call with an argument of another type than its signature has")
@@ -58,6 +58,8 @@ class Rule(enum.Enum):
     SUBGROUP_BITS = ("V047", "a subgroup reduction by and, or or xor of f32")
     BUFFER_REFERENCE = ("V051", "a buffer reference elsewhere than as an argument of a call")
     REFERENCED_BUFFER = ("V052", "a reference to a buffer that is not declared")
+    BUFFER_ARGUMENT = ("V053", "a value as an argument for which the signature says buffer<T>")
+    BUFFER_ARGUMENT_TYPE = ("V054", "a reference to a buffer of other elements than the signature says")
 
     ENTRY = ("R001", "an entry without nodes, or a top-level node that is not a region")
     WORKGROUP_SIZE = ("R002", "a workgroup dimension of 0")
@@ -141,16 +143,16 @@ class Findings:
         if len(self.warnings) < MAX_PROBLEMS:
             self.warnings.append(Problem(rule.code, path if isinstance(path, str) else path(), message, fix))
 
-    def refuse(self) -> NoReturn:
-        """Raise InvalidProgram (1006) with all that was found."""
-        first, count = self.problems[0], self.total
-        if count == 1:
-            text, fix = f"{_line(first)}", first.fix
-        else:
-            lines = [f"\n  {_line(one)} ({one.fix})" for one in self.problems[:_LISTED]]
-            rest = f"\n  and {count - _LISTED} more" if count > _LISTED else ""
-            text, fix = f"the program breaks rules in {count} places:{''.join(lines)}{rest}", "correct each place as it says"
-        raise InvalidProgram(text, fix=fix, problems=tuple(self.problems))
+
+def refuse(problems: Sequence[Problem], total: int) -> NoReturn:
+    """Raise InvalidProgram (1006) with the problems that were found, the first of ``total``."""
+    if total == 1:
+        text, fix = _line(problems[0]), problems[0].fix
+    else:
+        lines = [f"\n  {_line(problem)} ({problem.fix})" for problem in problems[:_LISTED]]
+        rest = f"\n  and {total - _LISTED} more" if total > _LISTED else ""
+        text, fix = f"the program breaks rules in {total} places:{''.join(lines)}{rest}", "correct each place as it says"
+    raise InvalidProgram(text, fix=fix, problems=tuple(problems))
 
 
 def _line(problem: Problem) -> str:

@@ -36,6 +36,7 @@ from vyre_driver.ir.nodes import (
 )
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.validation.expression_rules import ExpressionChecker, Variable
+from vyre_driver.ir.validation.operator_types import is_storable
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 from vyre_driver.ir.validation.uniformity import RETURNED
 from vyre_driver.ir.walks import NodeWalk
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 _U32 = DataType.U32.wire_tag
 _CONDITIONS = frozenset({_U32, DataType.Bool.wire_tag})
-_WORDS_OF_BYTES = frozenset({_U32, BYTES})
 
 
 class StatementChecker:
@@ -193,7 +193,7 @@ class StatementChecker:
         if element.wire_tag == BYTES and not buffer.bytes_extraction:
             text = f"buffer {quoted(buffer.name)} holds bytes, which are not stored"
             self._add(Rule.BYTES_ELEMENT, text, "declare it with_bytes_extraction(True)", "buffer")
-        elif dtype is not None and not _is_storable(dtype, element):
+        elif dtype is not None and not is_storable(dtype, element):
             text = f"buffer {quoted(buffer.name)} holds {spelled(element)}, and is given {spelled(dtype)}"
             self._add(Rule.VALUE_TYPE, text, f"cast the value to {spelled(element)}", "value")
 
@@ -296,12 +296,6 @@ class StatementChecker:
     def _unknown(self, node: Node) -> None:
         text = f"{type(node).__name__} is not a node of this language"
         self._add(Rule.OPAQUE_NODE, text, "use OpaqueNode for what an extension defines")
-
-
-def _is_storable(dtype: DataType, element: DataType) -> bool:
-    if dtype is element or dtype == element:
-        return True
-    return dtype.wire_tag in _WORDS_OF_BYTES and element.wire_tag in _WORDS_OF_BYTES
 
 
 _HANDLERS: dict[type[Node], str] = {

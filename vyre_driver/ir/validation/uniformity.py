@@ -9,7 +9,9 @@ a loop a variable that the body assigns gets a version which also depends on tha
 turn would see counts in the first. A return is a variable of its own: where it happened on a path that is not the same for all,
 no path after it is.
 
-A load of a push buffer is as alike as its index; upstream takes every load for one that differs.
+A load of a push buffer is as alike as its index; upstream takes every load for one that differs. Where a return is decided,
+any load counts as alike whose buffer is settled (``_Settled``): a barrier came before that lets an invocation see what the
+others wrote, and nothing has been written to the buffer since. So the invocations of a workgroup leave a loop together.
 
 Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md, what is
 not: docs/decisions/0033-loops-end-early-and-what-is-pushed-is-alike.md.
@@ -22,13 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Load, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return
+from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, OpaqueNode, Return
 from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.validation.buffer_uses import written_by
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.nodes import Node
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from vyre_driver.ir.validation.rules import Findings
 
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
+
+ACQUIRING = frozenset({MemoryOrdering.ACQUIRE, MemoryOrdering.ACQ_REL, MemoryOrdering.SEQ_CST})
+"""The orders of a barrier after which an invocation sees what the others of its workgroup wrote."""
 
 _SMALL = 64  # terms
 
@@ -55,7 +61,7 @@ def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findi
 
     ``assigned_in`` says for each loop, by its id, what is assigned anywhere in its body, RETURNED where that returns.
     """
-    pushed = frozenset(one.name for one in program.buffers if one.is_pushed)
+    pushed = frozenset(buffer.name for buffer in program.buffers if buffer.is_pushed)
     found = _levels(program, assigned_in, pushed)
     upstreams = _levels(program, assigned_in, frozenset()) if pushed else found
     if all(level >= _wanted(barrier) for barrier, level in upstreams):
@@ -69,12 +75,23 @@ def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findi
 
 
 def _levels(program: Program, assigned_in: Mapping[int, set[Name]], pushed: frozenset[str]) -> list[tuple[Barrier, int]]:
-    """Return the barriers in the order of the walk, each with how alike the path to it is."""
+    """Return the barriers in the order of the walk, each with how alike the path to it is, and so are the returns before it."""
+    plain = _traced(program, assigned_in, pushed, None)
+    if all(min(path, returned) >= _wanted(barrier) for barrier, path, returned in plain):
+        return [(barrier, min(path, returned)) for barrier, path, returned in plain]
+    settled = _traced(program, assigned_in, pushed, _Settled())
+    return [(barrier, min(path, returned)) for (barrier, path, _), (_, _, returned) in zip(plain, settled, strict=True)]
+
+
+def _traced(
+    program: Program, assigned_in: Mapping[int, set[Name]], pushed: frozenset[str], settled: _Settled | None
+) -> list[tuple[Barrier, int, int]]:
+    """Return each barrier with how alike the path to it is, and those on which invocations returned before."""
     graph = _Graph()
-    tracer = _Tracer(program, assigned_in, graph, pushed)
+    tracer = _Tracer(program, assigned_in, graph, pushed, settled)
     tracer.walk()
     graph.solve()
-    return [(barrier, graph.levels[path]) for barrier, path in tracer.barriers]
+    return [(barrier, graph.levels[path], graph.levels[returned]) for barrier, path, returned in tracer.barriers]
 
 
 def _wanted(barrier: Barrier) -> int:
@@ -136,12 +153,58 @@ class _Open(NamedTuple):
     heads: dict[Name, int]
 
 
-class _Tracer:
-    """Builds the graph of one program."""
+class _Settled:
+    """The buffers of which all invocations of a workgroup load the same, in the order in which the nodes stand.
 
-    def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph, pushed: frozenset[str]) -> None:
+    After a barrier that acquires these are all, less those that are written after it. A body ends with what was settled before
+    it, less what is written in it; that of a loop also begins so, and knows nothing of the turn before.
+    """
+
+    def __init__(self) -> None:
+        self._known = False  # whether a barrier has settled all but what is in ``_written``
+        self._written: set[str] = set()
+        self._outside: list[tuple[bool, set[str], set[str]]] = []  # of each open body the state before it, and what it writes
+
+    def __contains__(self, buffer: object) -> bool:
+        return self._known and buffer not in self._written
+
+    def node(self, node: Node) -> None:
+        """Note what a node itself writes, and whether it settles what was written before."""
+        if isinstance(node, Barrier) and node.ordering in ACQUIRING:
+            self._known, self._written = True, set()
+        elif isinstance(node, OpaqueNode):
+            self._known = False
+        written = written_by(node)
+        self._written |= written
+        for _, _, inside in self._outside:
+            inside.update(written)
+
+    def enter(self, owner: Node | None) -> None:
+        """Begin a body."""
+        self._outside.append((self._known, set(self._written), set()))
+        if isinstance(owner, Loop):
+            self._known = False
+
+    def leave(self) -> None:
+        """End a body."""
+        known, written, inside = self._outside.pop()
+        self._known, self._written = known, written | inside
+
+
+class _Tracer:
+    """Builds the graph of one program; loads of what is ``settled`` are as alike as their index."""
+
+    def __init__(
+        self,
+        program: Program,
+        assigned_in: Mapping[int, set[Name]],
+        graph: _Graph,
+        pushed: frozenset[str],
+        settled: _Settled | None,
+    ) -> None:
         self._pushed = pushed
-        self.barriers: list[tuple[Barrier, int]] = []  # in the order of the walk, each with its path
+        self._settled = settled
+        self.barriers: list[tuple[Barrier, int, int]] = []  # in the order of the walk, each with its path and the returns'
         self._graph = graph
         self._walk = NodeWalk(program)
         self._assigned = assigned_in
@@ -159,6 +222,8 @@ class _Tracer:
                 self._leave()
             elif node is not None:
                 self._node(node)
+                if self._settled is not None:
+                    self._settled.node(node)
 
     def _node(self, node: Node) -> None:
         if isinstance(node, Let):
@@ -174,12 +239,13 @@ class _Tracer:
         elif isinstance(node, Return):
             self._versions[RETURNED] = self._graph.add(IN_GRID, self._versions[RETURNED], self._path)
         elif isinstance(node, Barrier):
-            path = self._graph.add(IN_GRID, self._path, self._versions[RETURNED])
-            self.barriers.append((node, path))
+            self.barriers.append((node, self._path, self._versions[RETURNED]))
 
     def _enter(self, owner: Node | None) -> None:
         opened = _Open(self._path, {}, {})
         self._open.append(opened)
+        if self._settled is not None:
+            self._settled.enter(owner)
         if isinstance(owner, If):
             self._path = self._branches[id(owner)]
         elif isinstance(owner, Loop):
@@ -194,6 +260,8 @@ class _Tracer:
 
     def _leave(self) -> None:
         closed = self._open.pop()
+        if self._settled is not None:
+            self._settled.leave()
         for name, before in closed.outside.items():
             if before is None:
                 del self._versions[name]
@@ -205,14 +273,14 @@ class _Tracer:
 
     def _value(self, expr: Expr, *depends_on: int) -> int:
         """Return a number for the value of an expression, which depends on more besides."""
-        level, names = _uses(expr, self._pushed)
+        level, names = _uses(expr, self._pushed, self._settled or ())
         versions = [self._versions[name] for name in names if name in self._versions]
         if level == IN_GRID and len(versions) + len(depends_on) == 1:
             return (*versions, *depends_on)[0]
         return self._graph.add(level, *versions, *depends_on)
 
 
-def _uses(expr: Expr, pushed: frozenset[str]) -> tuple[int, list[str]]:
+def _uses(expr: Expr, pushed: frozenset[str], settled: Container[str]) -> tuple[int, list[str]]:
     """Return how alike an expression is apart from its variables, and these."""
     level = IN_GRID
     names = []
@@ -226,6 +294,8 @@ def _uses(expr: Expr, pushed: frozenset[str]) -> tuple[int, list[str]]:
             names.append(term.name)
         elif isinstance(term, Load) and term.buffer in pushed:
             continue
+        elif isinstance(term, Load) and term.buffer in settled:
+            level = min(level, IN_WORKGROUP)
         elif not isinstance(term, OpaqueExpr) or term.kind not in WIDE_LITERALS:
             return DIVERGENT, []
     return level, names

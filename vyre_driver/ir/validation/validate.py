@@ -12,9 +12,11 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.buffer_uses import check_hazards, check_linear_types
 from vyre_driver.ir.validation.declaration_rules import check_buffers, check_shape
 from vyre_driver.ir.validation.profile_rules import DeviceCapabilities, check_profile
-from vyre_driver.ir.validation.rules import Findings, Problem
+from vyre_driver.ir.validation.rules import Findings, Problem, refuse
 from vyre_driver.ir.validation.statement_rules import StatementChecker
 from vyre_driver.ir.validation.uniformity import check_barriers
+from vyre_driver.ir.validation.upstream import examine_as_upstream
+from vyre_driver.ir.validation.upstream_rules import compared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +40,7 @@ def validate(
     profile: DeviceProfile | None = None,
     *,
     operations: Mapping[str, OperationSignature] | None = None,
+    upstream: str | None = None,
 ) -> Program:
     """Return the program itself when it breaks no rule.
 
@@ -45,11 +48,20 @@ def validate(
     are checked against ``operations`` when these are given. A program remembers what it was validated for, unless operations
     were given: asking again costs nothing.
 
+    With ``upstream="0.7"`` the rules and codes are those of upstream's validator of that version (:func:`examine`).
+
     Raises
     ------
     InvalidProgram
         If the program has problems: up to 20 of them in the message, up to 1000 in its ``problems``.
+    InvalidInput
+        If ``upstream`` is no version whose rules are known.
     """
+    if upstream is not None:
+        report = examine(program, profile, operations=operations, upstream=upstream)
+        if report.problems:
+            refuse(report.problems, report.total)
+        return program
     return validate_for(program, None if profile is None else DeviceCapabilities.of(profile), operations=operations)
 
 
@@ -64,7 +76,7 @@ def validate_for(
         return program
     findings = _examine(program, capabilities, operations)
     if findings.problems:
-        findings.refuse()
+        refuse(findings.problems, findings.total)
     if operations is None:
         _passed(program).update((None, capabilities))
     return program
@@ -80,9 +92,18 @@ def examine(
     profile: DeviceProfile | None = None,
     *,
     operations: Mapping[str, OperationSignature] | None = None,
+    upstream: str | None = None,
 ) -> ValidationReport:
-    """Return all that :func:`validate` would find, and the warnings, without raising."""
-    findings = _examine(program, None if profile is None else DeviceCapabilities.of(profile), operations)
+    """Return all that :func:`validate` would find, and the warnings, without raising.
+
+    With ``upstream="0.7"`` these are the findings of upstream's validator of that version, by its codes. One that this driver
+    decides otherwise says so; what only this driver refuses is among the warnings, by its code here.
+    """
+    capabilities = None if profile is None else DeviceCapabilities.of(profile)
+    findings = _examine(program, capabilities, operations)
+    if upstream is not None:
+        theirs = examine_as_upstream(program, upstream, capabilities, operations)
+        return ValidationReport(*compared(theirs, findings.problems), theirs.total)
     return ValidationReport(tuple(findings.problems), tuple(findings.warnings), findings.total)
 
 

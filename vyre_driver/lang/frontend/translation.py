@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Error = TypeVar("Error", bound=KernelSourceError)
 
 MAX_NODES = 8192
-"""The most statements of a program (rule V019)."""
+"""The most statements of a kernel's program; rule V019 allows more."""
 
 MAX_TRANSLATED = 4 * MAX_NODES
 """The most statements that are translated for one program, those that leave nothing in it counted too."""

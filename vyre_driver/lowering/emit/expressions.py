@@ -27,7 +27,7 @@ from vyre_driver.ir.expressions import (
     SubgroupSize,
     WorkgroupId,
 )
-from vyre_driver.ir.extensions import application
+from vyre_driver.ir.extensions import EXTENSIONS, application
 from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
@@ -205,6 +205,9 @@ class Expressions:
         value = self.value(term.value)
         if target is None:
             cannot(term, f"a cast to {term.target}", "a type of 8, 16, 32, 64 or 128 bits")
+        operator = EXTENSIONS.get(f"{value.kind.name}_to_{target.name}")  # of the table only halves have one
+        if operator is not None:
+            return extensions.apply(self._code, term, operator, [value])
         return casts.cast(self._code, term, value, target)
 
     def _extension(self, term: Cast, found: Application) -> Value:

@@ -15,11 +15,11 @@ from vyre_driver.lowering.emit import floats
 from vyre_driver.lowering.emit.atomics import Atomics
 from vyre_driver.lowering.emit.blocks import when
 from vyre_driver.lowering.emit.buffers import Buffers
-from vyre_driver.lowering.emit.casts import as_number
+from vyre_driver.lowering.emit.casts import as_number, cast
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide, hide_flag
 from vyre_driver.lowering.emit.integers import sign_extended
-from vyre_driver.lowering.emit.kinds import U32, Form, Kind
+from vyre_driver.lowering.emit.kinds import BOOL, I32, I64, U32, U64, Form, Kind
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.buffers import BufferVariable
+
+
+_STORED_ALIKE = ({U32, I32}, {U64, I64}, {U32, BOOL})  # values of one are stored as elements of the other
 
 
 class Place(NamedTuple):
@@ -71,9 +74,11 @@ class Memory:
     def store(self, term: Term, name: str, place: Place, value: Value) -> None:
         """Write an element."""
         buffer = self.buffers.named(name, term)
+        code = self._code
+        if buffer.kind is not None and {buffer.kind, value.kind} in _STORED_ALIKE:
+            value = cast(code, term, value, buffer.kind)
         if buffer.kind != value.kind:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
-        code = self._code
         if code.target.strict and value.id in code.floats and name in code.uses.loaded:  # compilers look through memory
             value = value._replace(id=floats.hidden_float(code, value.id))
         if buffer.canonical:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
+from vyre_driver.ir.operators import UNPACKED_BITS, BinOp, OpaqueOp, UnOp
 from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, rounded_floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_flag
-from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, Form
+from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, I32, U32, Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -247,6 +247,10 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
         return Value(result, BOOL)
     if op in _PREDICATES and operand.kind.form is Form.F32:
         return Value(floats.has_magnitude(code, _PREDICATES[op], operand.id), BOOL)
+    if op in UNPACKED_BITS and operand.kind in {U32, I32}:
+        shift, mask = map(code.const, UNPACKED_BITS[op])
+        word = integers.shift_right(code, code.bits(operand.id) if operand.kind == I32 else operand.id, shift)
+        return Value(integers.bit_and(code, word, mask), U32)
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
     if function is None:
         cannot(term, f"{op.name} of {operand.kind.name}", _OWN)

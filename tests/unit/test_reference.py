@@ -24,7 +24,7 @@ from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.arithmetic import Binary, OpaqueExpr, Unary
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, OpaqueOp, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, OpaqueOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.specialization import SpecMap, SpecValue
 
@@ -117,7 +117,6 @@ UNSUPPORTED: list[tuple[str, Node]] = [
         "atomic compare_exchange_weak",
         ir.let("x", ir.atomic(AtomicOp.COMPARE_EXCHANGE_WEAK, "out", 0, 1, expected=2)),
     ),
-    ("UNPACK4_LOW", ir.let("x", Unary(UnOp.UNPACK4_LOW, ir.call("f")))),
     ("LT of vec2<u32>", ir.let("x", ir.cast(DataType.Vec2U32, I) < ir.cast(DataType.Vec2U32, I))),
 ]
 

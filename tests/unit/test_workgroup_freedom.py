@@ -90,7 +90,7 @@ BOUND = {
     "an opaque expression": (bound(ir.store(FIXED, i, OpaqueExpr("kind", b""))), "it uses OpaqueExpr"),
     "an opaque operator": (bound(ir.store(FIXED, i, ir.binop(OPAQUE, i, i))), "it uses an operator of an extension"),
     "an opaque operator of one": (bound(ir.store(FIXED, i, ir.unop(OPAQUE, i))), "it uses an operator of an extension"),
-    "too deep": (bound(*[PLACED] * 8200), "it is larger than a valid program"),
+    "too deep": (bound(*[PLACED] * 100_001), "it is larger than a valid program"),
     "a neighbour's element": (bound(ir.if_(i < 5, [ir.store(FIXED, i, ir.load(FIXED, i + 1))])), MEETING),
     "a neighbour's element, unguarded": (bound(ir.let(j, ir.load(FIXED, i ^ 1)), PLACED), MEETING),
     "a guarded store anywhere": (bound(ir.if_(i < 5, [ir.store(FIXED, ir.load(IN, i), i)])), MEETING),

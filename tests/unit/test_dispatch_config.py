@@ -26,6 +26,8 @@ DEFAULTS = {
     "persistent_thread": PersistentThreadMode.AUTO,
     "cooperative": False,
     "subgroup_size": None,
+    "dispatch_elements": None,
+    "dispatch_grid": None,
 }
 
 
@@ -60,6 +62,9 @@ def test_the_short_constructor_takes_profile_budget_timeout_and_label() -> None:
         ({"cooperative": True}, True),
         ({"subgroup_size": 1}, 1),
         ({"subgroup_size": np.uint32(2**31)}, 2**31),
+        ({"dispatch_elements": 0}, 0),
+        ({"dispatch_elements": 2**32 - 1}, 2**32 - 1),
+        ({"dispatch_grid": [3, 1, 1]}, (3, 1, 1)),
     ],
 )
 def test_a_wish_within_its_range_is_kept(given: dict[str, Any], kept: object) -> None:

@@ -29,7 +29,23 @@ from vyre_driver.errors import (
     Trapped,
     UnsupportedFeature,
 )
-from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, let, load, store, subgroup_add, trap, u32, var
+from vyre_driver.identity import dispatch_policy_digest
+from vyre_driver.ir import (
+    BufferDecl,
+    DataType,
+    LitF32,
+    Program,
+    atomic_add,
+    gid_x,
+    if_,
+    let,
+    load,
+    store,
+    subgroup_add,
+    trap,
+    u32,
+    var,
+)
 from vyre_driver.ir.nodes import Resume
 
 if TYPE_CHECKING:
@@ -178,3 +194,43 @@ def test_a_closed_one_raises_and_a_second_close_does_nothing(backend: ReferenceB
         1005,
         "the reference interpreter is closed. Fix: acquire it again.",
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "groups"),
+    [
+        (DispatchConfig(), 3),
+        (DispatchConfig(dispatch_elements=0), 3),
+        (DispatchConfig(dispatch_elements=13), 4),
+        (DispatchConfig(dispatch_elements=1), 3),
+        (DispatchConfig(dispatch_elements=100, dispatch_grid=(1, 1, 1)), 1),
+        (DispatchConfig(dispatch_grid=(5, 1, 1), grid_override=(2, 1, 1)), 2),
+    ],
+)
+def test_a_dispatch_covers_the_elements_or_the_grid_that_is_asked_for(
+    backend: ReferenceBackend, config: DispatchConfig, groups: int
+) -> None:
+    total = BufferDecl.read_write("total", 0, U32)
+    out = BufferDecl.output("y", 1, U32).with_count(12)
+    counting = Program.wrapped([total, out], (4, 1, 1), [let("before", atomic_add(total, 0, 1)), store(out, I, u32(1))])
+    counted, _ = backend.dispatch(counting, [words(0)], config)
+    assert counted.tolist() == [groups * 4]
+
+
+def test_no_key_and_no_policy_sees_what_only_the_reference_reads() -> None:
+    asked = DispatchConfig(dispatch_elements=5, dispatch_grid=(2, 1, 1))
+    assert dispatch_policy_digest(asked) == dispatch_policy_digest(DispatchConfig())
+
+
+@pytest.mark.parametrize(
+    ("bits", "upstreams"),
+    [(0x7FC0_0001, 0x7FC0_0000), (0xFFFF_FFFF, 0x7FC0_0000), (0x8000_0001, 0x8000_0000), (1, 0), (0x3F80_0000, 0x3F80_0000)],
+)
+def test_a_literal_keeps_its_bits_unless_upstreams_oracle_is_asked_for(bits: int, upstreams: int) -> None:
+    out = BufferDecl.output("y", 0, DataType.F32).with_count(1)
+    storing = Program.wrapped([out], (1, 1, 1), [store(out, 0, LitF32(bits))])
+    for version, expected in ((None, bits), ("0.7", upstreams)):
+        (found,) = interpret(storing, [], upstream=version).outputs
+        assert found.view(np.uint32).tolist() == [expected]
+    with pytest.raises(InvalidInput, match="upstream '0.8' is not known here"):
+        interpret(storing, [], upstream="0.8")

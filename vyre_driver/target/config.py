@@ -61,6 +61,9 @@ class DispatchConfig:
     cooperative           every workgroup must be resident at once; a backend that cannot refuses it (UnsupportedFeature)
     subgroup_size         invocations of each subgroup, all of which are full: a power of two, u32, that the device offers
                           (:func:`vyre_driver.binding.subgroup_size.check_subgroup_size`); None: what the device chooses
+    dispatch_elements     invocations along x that the grid has at least, u32; the reference alone reads it, as upstream's does
+    dispatch_grid         workgroups per axis, three u32 from 1 on, before dispatch_elements and after grid_override; the
+                          reference alone reads it, as upstream's does
     ===================== ==============================================================================================
     """
 
@@ -76,6 +79,8 @@ class DispatchConfig:
     persistent_thread: PersistentThreadMode = PersistentThreadMode.AUTO
     cooperative: bool = False
     subgroup_size: int | None = None
+    dispatch_elements: int | None = None
+    dispatch_grid: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -187,6 +192,8 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "persistent_thread": partial(_of_kind, kind=PersistentThreadMode),
     "cooperative": partial(_of_kind, kind=bool),
     "subgroup_size": _power_of_two,
+    "dispatch_elements": partial(_whole, low=0, high=U32_MAX),
+    "dispatch_grid": _three,
     "floats": partial(_one_of, known=("exact", "device", "fast")),
     "bounds": partial(_one_of, known=("checked", "robust")),
     "lines": partial(_of_kind, kind=tuple),

@@ -100,7 +100,14 @@ class ReferenceBackend(Backend):
         check_unnamed(plan, push_constants)
         check_output_bytes(chosen, output_byte_len(with_pushed_inputs(plan).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1
-        found = interpret(program, inputs, constants=constants, grid=chosen.grid_override, iterations=iterations)
+        found = interpret(
+            program,
+            inputs,
+            constants=constants,
+            grid=chosen.grid_override or chosen.dispatch_grid,
+            least_invocations=chosen.dispatch_elements or 0,
+            iterations=iterations,
+        )
         self.dispatched += 1
         return found.outputs
 

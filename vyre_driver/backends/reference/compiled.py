@@ -59,11 +59,15 @@ class CompiledProgram:
 
 
 def compile_program(
-    program: Program, constants: Mapping[str, object] | SpecMap | None = None, log: type[AccessLog] = AccessLog
+    program: Program,
+    constants: Mapping[str, object] | SpecMap | None = None,
+    log: type[AccessLog] = AccessLog,
+    *,
+    canonical_literals: bool = False,
 ) -> CompiledProgram:
     """Return a validated program compiled for the interpreter, with these values for the literals of the lets they name.
 
-    ``log`` is what its accesses are held against.
+    ``log`` is what its accesses are held against. ``canonical_literals``: there is one NaN among them, and no subnormal.
 
     Raises
     ------
@@ -77,7 +81,8 @@ def compile_program(
     literals = {} if constants is None else _literals(program, constants)
     buffers = program.buffers
     shared_bytes = _shared_bytes(buffers)
-    compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)}, literals)
+    places = {one.name: (place, one) for place, one in enumerate(buffers)}
+    compiler = StatementCompiler(program, places, literals, canonical_literals=canonical_literals)
     run = compiler.body(program.entry, "entry")
     terms = list(terms_within(*program.entry))
     barriers = [term for term in terms if isinstance(term, Barrier)]

@@ -22,6 +22,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import with_pushed_inputs
 from vyre_driver.checks import U32_MAX, is_whole
 from vyre_driver.errors import InvalidInput
+from vyre_driver.ir.validation.upstream import check_version
 from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     iterations: int = 1,
     races: bool = False,
     contents: Mapping[str, NDArray[Any]] | None = None,
+    least_invocations: int = 0,
+    upstream: str | None = None,
 ) -> Interpretation:
     """Run a program by the semantics that every backend is held to.
 
@@ -107,6 +110,10 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     races
         Refuse that two invocations use one element, one of them to write it, with no barrier between. Looked for among those
         that run at once; atomics on both sides are no race, and neither are stores of what is there already.
+    least_invocations
+        The invocations along x that the grid has at least, where it is not given.
+    upstream
+        With "0.7" literals are as upstream's oracle of that version has them: a NaN is 7FC00000 hex, a subnormal is zero.
 
     Raises
     ------
@@ -115,7 +122,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     LimitExceeded
         If it is too large for the interpreter.
     InvalidInput
-        If an array or the grid does not fit, subgroups cannot have so many lanes, or it cannot run so often.
+        If an array or the grid does not fit, subgroups cannot have so many lanes, it cannot run so often, or the version of
+        upstream is not known.
     InvalidSpecialization
         If a name is that of no let of a literal, or its value does not fit.
     UnsupportedFeature
@@ -136,7 +144,10 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    compiled = compile_program(program, constants, RaceLog if races else AccessLog)
+    if upstream is not None:
+        check_version(upstream)
+    log = RaceLog if races else AccessLog
+    compiled = compile_program(program, constants, log, canonical_literals=upstream is not None)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     given = with_pushed_inputs(plan).check_arguments(inputs, element_counts or {})
@@ -144,7 +155,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     arguments = [one for one in given if one.binding.name not in pushed]  # what a kernel's call would bring
     rules = ProgramRules.of(program, plan)
     rules.check_counts(arguments)
-    shape = Grid(program.workgroup_size, rules.groups(arguments) if grid is None else _given(grid), subgroup_lanes)
+    groups = _covering(rules, arguments, least_invocations) if grid is None else _given(grid)
+    shape = Grid(program.workgroup_size, groups, subgroup_lanes)
     memory, order_mattered, stores_met = _memory(compiled, given, contents or {}), False, False
     for turn in range(iterations):
         memory = [None if one is None else one.without_history() for one in memory] if turn else memory
@@ -157,6 +169,11 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         if argument.binding.output_index is not None
     ]
     return Interpretation(tuple(outputs), shape.groups, order_mattered, stores_met)
+
+
+def _covering(rules: ProgramRules, arguments: Sequence[BufferArgument], least_invocations: int) -> tuple[int, int, int]:
+    x, y, z = rules.groups(arguments)
+    return max(x, -(-least_invocations // rules.workgroup[0])), y, z
 
 
 def _given(grid: Sequence[int]) -> tuple[int, int, int]:

@@ -73,8 +73,9 @@ class Variable(NamedTuple):
 class ExpressionCompiler:
     """Makes the expressions of one program ready; ``scope`` holds the variables that may be named."""
 
-    def __init__(self, buffers: Mapping[str, tuple[int, BufferDecl]]) -> None:
-        """Name buffers by their places."""
+    def __init__(self, buffers: Mapping[str, tuple[int, BufferDecl]], *, canonical_literals: bool = False) -> None:
+        """Name buffers by their places; f32 literals keep their bits unless they are to be canonical."""
+        self._canonical_literals = canonical_literals
         self.scope: dict[str, Variable] = {}
         self.has_subgroups = False
         self._buffers = buffers
@@ -105,9 +106,10 @@ class ExpressionCompiler:
         """Return one shared value."""
         if isinstance(expr, ex.LitF32):
             values = np.array([expr.bits], np.uint32).view(np.float32)
-            return Value(
-                lambda _batch: values, DataType.F32, bool((floats.canonical(values).view(np.uint32) == expr.bits).all())
-            )
+            canonical = floats.canonical(values)
+            if self._canonical_literals:
+                values = canonical
+            return Value(lambda _batch: values, DataType.F32, values.tobytes() == canonical.tobytes())
         dtype = expr.dtype
         one = np.array([expr.value], word_of(dtype))
         return Value(lambda _batch: one, dtype)

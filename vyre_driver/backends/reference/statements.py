@@ -41,11 +41,16 @@ class StatementCompiler:
     """Makes the statements of one program ready."""
 
     def __init__(
-        self, program: Program, buffers: Mapping[str, tuple[int, BufferDecl]], specialized: Mapping[str, Expr]
+        self,
+        program: Program,
+        buffers: Mapping[str, tuple[int, BufferDecl]],
+        specialized: Mapping[str, Expr],
+        *,
+        canonical_literals: bool = False,
     ) -> None:
         """Look at the whole program for what is read; lets of names that are ``specialized`` have these values."""
         self._specialized = specialized
-        self._expressions = ExpressionCompiler(buffers)
+        self._expressions = ExpressionCompiler(buffers, canonical_literals=canonical_literals)
         self._buffers = buffers
         self._pushed = {name for name, (_, one) in buffers.items() if one.is_pushed}
         self.variable_count = 0

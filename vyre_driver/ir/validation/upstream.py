@@ -25,6 +25,14 @@ VERSIONS = ("0.7",)
 """The versions of upstream whose validator is known."""
 
 
+def check_version(version: str) -> None:
+    """Check that a version of upstream is one of VERSIONS; raises InvalidInput."""
+    if version not in VERSIONS:
+        raise InvalidInput(
+            f"upstream {version!r} is not known here", fix=f"give one of {', '.join(map(repr, VERSIONS))}", value=version
+        )
+
+
 def examine_as_upstream(
     program: Program,
     version: str,
@@ -37,10 +45,7 @@ def examine_as_upstream(
 
     Raises InvalidInput if the version is none of VERSIONS.
     """
-    if version not in VERSIONS:
-        raise InvalidInput(
-            f"there are no rules of upstream {version!r}", fix=f"give one of {', '.join(map(repr, VERSIONS))}", value=version
-        )
+    check_version(version)
     findings = UpstreamFindings()
     _check_header(program, findings)
     buffers = {buffer.name: buffer for buffer in program.buffers}

@@ -232,5 +232,5 @@ def test_a_literal_keeps_its_bits_unless_upstreams_oracle_is_asked_for(bits: int
     for version, expected in ((None, bits), ("0.7", upstreams)):
         (found,) = interpret(storing, [], upstream=version).outputs
         assert found.view(np.uint32).tolist() == [expected]
-    with pytest.raises(InvalidInput, match="upstream '0.8' is not known here"):
+    with pytest.raises(InvalidInput, match=r"upstream '0\.8' is not known here"):
         interpret(storing, [], upstream="0.8")

@@ -140,14 +140,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         If an invocation runs too long.
     """
     validate(program)
-    if not is_whole(iterations) or iterations < 1:
-        raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
-    if subgroup_lanes not in _LANES:
-        raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    if upstream is not None:
-        check_version(upstream)
-    log = RaceLog if races else AccessLog
-    compiled = compile_program(program, constants, log, canonical_literals=upstream is not None)
+    _check_options(iterations, subgroup_lanes, upstream)
+    compiled = compile_program(program, constants, RaceLog if races else AccessLog, canonical_literals=upstream is not None)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     given = with_pushed_inputs(plan).check_arguments(inputs, element_counts or {})
@@ -171,7 +165,17 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     return Interpretation(tuple(outputs), shape.groups, order_mattered, stores_met)
 
 
+def _check_options(iterations: int, subgroup_lanes: int, upstream: str | None) -> None:
+    if not is_whole(iterations) or iterations < 1:
+        raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
+    if subgroup_lanes not in _LANES:
+        raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
+    if upstream is not None:
+        check_version(upstream)
+
+
 def _covering(rules: ProgramRules, arguments: Sequence[BufferArgument], least_invocations: int) -> tuple[int, int, int]:
+    """Return the grid of a call, with so many invocations along x at least."""
     x, y, z = rules.groups(arguments)
     return max(x, -(-least_invocations // rules.workgroup[0])), y, z
 

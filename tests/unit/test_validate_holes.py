@@ -105,7 +105,7 @@ HOLES: dict[str, list[tuple[Program, list[str]]]] = {
         (lets(atomic(AtomicOp.COMPARE_EXCHANGE, "out", 0, 1, expected=1)), []),
         (lets(atomic(OpaqueOp(1), "out", 0, 1, expected=1), atomic(OpaqueOp(1), "out", 0, 1)), []),
     ],
-    "values of subgroup sums": [
+    "values of subgroup reductions": [
         (lets(subgroup_add(u32(1)), subgroup_add(S), subgroup_add(u64(1)), subgroup_add(f32(1.0))), []),
         (lets(subgroup_add(boolean(True)), subgroup_add(i64(1))), ["R025", "R025"]),
     ],

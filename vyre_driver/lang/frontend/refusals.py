@@ -12,7 +12,7 @@ from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.validation.validate import examine
-from vyre_driver.lang.frontend.translation import shown_frames
+from vyre_driver.lang.frontend.translation import MAX_NODES, shown_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,14 @@ _IDS = {"local", "index", "id"}
 
 
 def check_valid(program: Program, places: Mapping[str, Place]) -> None:
-    """Check that a program breaks no rule of the validator's; raises KernelTypeError or KernelSyntaxError at its place."""
+    """Check that a program has at most MAX_NODES statements, and breaks no rule of the validator's.
+
+    Raises KernelTypeError or KernelSyntaxError at its place.
+    """
+    count = sum(node.node_count for node in program.entry)
+    if count > MAX_NODES:
+        text = f"there are {count} statements in the program, over the limit of {MAX_NODES}"
+        raise KernelSyntaxError(text, fix="split it into several kernels, or use loops", frames=[])
     found = examine(program)
     if found.problems:
         raise _refusal(found.problems[0], places)
@@ -80,9 +87,6 @@ def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError
         text = f"{problem.message.replace('nodes', 'ifs and loops', 1)}"
         fix = "nest them less: each elif is one level more, up to 48, and so is what follows an if that returns or breaks"
         return KernelSyntaxError(text, fix=fix, frames=frames, refused=problem)
-    if problem.rule == Rule.NODE_COUNT.code:
-        text = problem.message.replace("nodes", "statements in the program", 1)
-        return KernelSyntaxError(text, fix="split it into several kernels, or use loops", frames=frames, refused=problem)
     return KernelTypeError(f"{problem.rule}: {problem.message}", fix=problem.fix, frames=frames, refused=problem)
 
 

@@ -70,6 +70,8 @@ CASES: list[tuple[Program, list[str]]] = [
     (program(let("x", X), block(let("x", X))), ["V008"]),
     (program(let("x", atomic_add("in", 0, 1))), ["V009"]),
     (program(if_(gid_x(), [barrier()])), ["V010"]),
+    (program(let("x", X), if_(var("x"), [assign("x", gid_x())], [barrier()])), []),
+    (program(let("x", X), loop("i", 0, 4, [assign("x", gid_x()), if_(var("x"), [barrier()])])), ["V010"]),
     (program(loop("i", 0, 4, [assign("i", X)])), ["V011"]),
     (program(let("x", cast(DataType.F64, X))), ["V012"]),
     (program(let("x", load("bytes", 0)), store("bytes", 0, X)), ["V013", "V013"]),

@@ -85,11 +85,11 @@ class UpstreamStatements:
         self._bodies: list[_Body] = []
         self._uses: dict[int, Uses] = {}
         self._exclusive: dict[str, int] = {}
-        self._nesting_reported = False
+        self._together: dict[int, bool] = {}  # of each if and loop, by its id, whether all take it alike
         self._handlers: dict[type[Node], Callable[[Any], None]] = {cls: getattr(self, name) for cls, name in _HANDLERS.items()}
 
     def check(self) -> None:
-        """Walk the program, up to the first node that is too many."""
+        """Walk the program, up to the first node that is too many or too deep."""
         count = 0
         for step, node in self._walk.steps():
             if step == "open":
@@ -101,15 +101,15 @@ class UpstreamStatements:
                 if count > MAX_NODES:
                     self._add("V019", f"there are over {MAX_NODES} nodes")
                     return
+                if len(self._bodies) > MAX_NESTING + 1:
+                    self._add("V018", f"nodes nest over {MAX_NESTING + 1} deep")
+                    return
                 self._node(node)
         for generator, times in sorted(self._exclusive.items()):
             if times > 1:
                 self._findings.add("V115", "entry", f"the region {quoted(generator)} may stand once, and stands {times} times")
 
     def _node(self, node: Node) -> None:
-        if len(self._bodies) > MAX_NESTING + 1 and not self._nesting_reported:
-            self._nesting_reported = True
-            self._add("V018", f"nodes nest over {MAX_NESTING + 1} deep")
         self._expressions.begin(node)
         handler = self._handlers.get(type(node))
         if handler is not None:
@@ -123,8 +123,7 @@ class UpstreamStatements:
 
     def _open(self, owner: Node | None) -> None:
         divergent = bool(self._bodies) and self._bodies[-1].divergent
-        bounds = (owner.cond,) if isinstance(owner, If) else (owner.start, owner.stop) if isinstance(owner, Loop) else ()
-        together = all(self._is_uniform(bound) for bound in bounds)
+        together = self._together.get(id(owner), True)
         self._bodies.append(_Body(owner, divergent=divergent or not together))
         if isinstance(owner, Loop):
             self._bind(owner.var, Binding(_U32, is_loop=True, is_uniform=together and not divergent))
@@ -212,6 +211,7 @@ class UpstreamStatements:
 
     def _if(self, node: If) -> None:
         self._expressions.check(node.cond)
+        self._together[id(node)] = self._is_uniform(node.cond)
         dtype = self._expressions.type_of(node.cond)
         if dtype is not None and dtype not in _CONDITIONS:
             self._add("V123", f"the condition of an if must be u32 or bool, and is {spelled(dtype)}", "cond")
@@ -225,7 +225,8 @@ class UpstreamStatements:
                 self._add(code, f"the {field} of a loop must be u32, and is {spelled(dtype)}", field)
         self._refuse_shadowing(node.var)
         uniform = {name for name, binding in self._scope.items() if binding.is_uniform} - {node.var}
-        if not self._bodies[-1].divergent and self._is_uniform(node.start) and self._is_uniform(node.stop):
+        self._together[id(node)] = together = self._is_uniform(node.start) and self._is_uniform(node.stop)
+        if together and not self._bodies[-1].divergent:
             uniform.add(node.var)
         is_sound = node.nesting <= MAX_NESTING + 1 and node.node_count <= MAX_NODES
         if is_sound and leaves_alone(node, uniform):

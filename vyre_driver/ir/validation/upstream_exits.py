@@ -42,10 +42,10 @@ def leaves_alone(loop: Loop, uniform: Iterable[str]) -> bool:
     if last is None or not any(_has(node, Barrier) for node in steps):
         return False
     barriers = [place for place, node in enumerate(steps) if isinstance(node, Barrier)]
-    if barriers and barriers[-1] > last:
-        return False
     if not barriers:
         return True
+    if barriers[-1] > last:
+        return False
     barrier = steps[barriers[-1]]
     state = _State(set(uniform), settled=isinstance(barrier, Barrier) and barrier.ordering in ACQUIRING)
     return not _all_return_together(steps[barriers[-1] + 1 : last + 1], state, together=True)

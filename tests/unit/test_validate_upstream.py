@@ -205,6 +205,11 @@ def test_a_finding_says_that_this_driver_takes_it() -> None:
     assert problem.message == "buffer 'out' holds u32, and is given f32"
 
 
+def test_nothing_is_said_to_be_taken_of_a_program_that_was_not_examined_to_its_end() -> None:
+    deep = program(store("nowhere", 0, X), *nest(66).entry)
+    assert [one.message for one in examine(deep, upstream="0.7").problems][:1] == ["there is no buffer 'nowhere'"]
+
+
 def test_what_only_this_driver_refuses_is_a_warning() -> None:
     report = examine(program(let("x", load("in", S))), upstream="0.7")
     message = "the index of a load must be u32, and is i32; upstream takes it"

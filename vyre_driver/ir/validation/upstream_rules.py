@@ -6,12 +6,9 @@ with R here, and several of upstream's may stand for one of ours.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from vyre_driver.ir.validation.rules import MAX_PROBLEMS, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from vyre_driver.ir.validation.rules import MAX_PROBLEMS, Findings, Problem
 
 
 class UpstreamRule(NamedTuple):
@@ -121,6 +118,9 @@ UPSTREAM_RULES: dict[str, UpstreamRule] = {
 }
 
 
+_STOPPING = frozenset({"V018", "V019"})  # ours end the examination of a program
+
+
 class UpstreamFindings:
     """What upstream finds in a program: at most MAX_PROBLEMS problems and warnings, in its order; ``total`` counts all."""
 
@@ -142,20 +142,25 @@ class UpstreamFindings:
             self.warnings.append(Problem(code, path, message, UPSTREAM_RULES[code].fix))
 
 
-def compared(findings: UpstreamFindings, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+def compared(findings: UpstreamFindings, ours: Findings) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return upstream's problems and warnings, each saying where this driver decides otherwise.
 
-    A problem whose rule refuses nothing in this program here says so; a problem of ours that upstream does not have becomes a
-    warning. Rules are compared, not places.
+    A problem whose rule refuses nothing in this program here says so, unless this driver's examination ended early. A problem of
+    ours that upstream does not have becomes a warning. Rules are compared, not places.
     """
-    refused = {problem.rule for problem in problems}
-    taken = {code for code, rule in UPSTREAM_RULES.items() if not refused.intersection(rule.ours)}
-    theirs = tuple(
-        problem._replace(message=f"{problem.message}; this driver takes it") if problem.rule in taken else problem
-        for problem in findings.problems
-    )
+    refused = {problem.rule for problem in ours.problems}
     covered = {code for problem in findings.problems for code in UPSTREAM_RULES[problem.rule].ours}
     stricter = tuple(
-        problem._replace(message=f"{problem.message}; upstream takes it") for problem in problems if problem.rule not in covered
+        problem._replace(message=f"{problem.message}; upstream takes it")
+        for problem in ours.problems
+        if problem.rule not in covered
     )
+    theirs = tuple(findings.problems)
+    if ours.total <= MAX_PROBLEMS and _STOPPING.isdisjoint(refused):
+        theirs = tuple(
+            problem
+            if refused.intersection(UPSTREAM_RULES[problem.rule].ours)
+            else problem._replace(message=f"{problem.message}; this driver takes it")
+            for problem in theirs
+        )
     return theirs, (*findings.warnings, *stricter)

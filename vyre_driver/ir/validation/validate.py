@@ -103,7 +103,7 @@ def examine(
     findings = _examine(program, capabilities, operations)
     if upstream is not None:
         theirs = examine_as_upstream(program, upstream, capabilities, operations)
-        return ValidationReport(*compared(theirs, findings.problems), theirs.total)
+        return ValidationReport(*compared(theirs, findings), theirs.total)
     return ValidationReport(tuple(findings.problems), tuple(findings.warnings), findings.total)
 
 

@@ -145,8 +145,8 @@ class UpstreamFindings:
 def compared(findings: UpstreamFindings, ours: Findings) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return upstream's problems and warnings, each saying where this driver decides otherwise.
 
-    A problem whose rule refuses nothing in this program here says so, unless this driver's examination ended early. A problem of
-    ours that upstream does not have becomes a warning. Rules are compared, not places.
+    A problem whose rule refuses nothing in this program here says so, unless our examination ended early. A problem of ours
+    that upstream does not have becomes a warning. Rules are compared, not places.
     """
     refused = {problem.rule for problem in ours.problems}
     covered = {code for problem in findings.problems for code in UPSTREAM_RULES[problem.rule].ours}

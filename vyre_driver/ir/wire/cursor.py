@@ -39,11 +39,15 @@ class Cursor:
         self.at = at
         self.end = len(data)
 
+    def refuse(self, problem: str, offset: int) -> NoReturn:
+        """Raise InvalidContainer for what stands at byte ``offset``; readers of other bytes than programs say so here."""
+        refuse_bytes(problem, offset)
+
     def take(self, length: int, what: str) -> bytes:
         """Return the next ``length`` bytes."""
         start = self.at
         if length > self.end - start:
-            refuse_bytes(f"{what} takes {length} bytes and {self.end - start} are left", start)
+            self.refuse(f"{what} takes {length} bytes and {self.end - start} are left", start)
         self.at = start + length
         return self.data[start : self.at]
 
@@ -51,7 +55,7 @@ class Cursor:
         """Return a byte."""
         at = self.at
         if at >= self.end:
-            refuse_bytes(f"{what} is missing: the bytes end", at)
+            self.refuse(f"{what} is missing: the bytes end", at)
         self.at = at + 1
         return self.data[at]
 
@@ -59,7 +63,7 @@ class Cursor:
         """Return four bytes as a number."""
         at = self.at
         if at + 4 > self.end:
-            refuse_bytes(f"{what} takes 4 bytes and {self.end - at} are left", at)
+            self.refuse(f"{what} takes 4 bytes and {self.end - at} are left", at)
         self.at = at + 4
         return _read_u32(self.data, at)[0]  # type: ignore[no-any-return]
 
@@ -71,14 +75,14 @@ class Cursor:
         """Return a byte that is 0 or 1."""
         value = self.u8(what)
         if value > 1:
-            refuse_bytes(f"{what} is {value}, neither 0 nor 1", self.at - 1)
+            self.refuse(f"{what} is {value}, neither 0 nor 1", self.at - 1)
         return value == 1
 
     def zero(self, what: str) -> None:
         """Read a byte that must be 0."""
         value = self.u8(what)
         if value:
-            refuse_bytes(f"{what} is {value}, not 0", self.at - 1)
+            self.refuse(f"{what} is {value}, not 0", self.at - 1)
 
     def leb(self, what: str) -> int:
         """Return an unsigned LEB128 number of at most 64 bits in its shortest form."""
@@ -90,9 +94,9 @@ class Cursor:
             shift += 7
             if byte < 0x80:
                 if (byte == 0 and shift > 7) or value >> 64:
-                    refuse_bytes(f"{what} is a number that is not written in its shortest form or passes 64 bits", start)
+                    self.refuse(f"{what} is a number that is not written in its shortest form or passes 64 bits", start)
                 return value
-        return refuse_bytes(f"{what} is a number of more than {_MAX_LEB_BYTES} bytes", start)
+        return self.refuse(f"{what} is a number of more than {_MAX_LEB_BYTES} bytes", start)
 
     def member(self, members: Mapping[int, Member], what: str) -> Member:
         """Return the member that a tag byte encodes."""
@@ -110,7 +114,7 @@ class Cursor:
     def _known(self, tag: int, members: Mapping[int, Member], what: str) -> Member:
         found = members.get(tag)
         if found is None:
-            refuse_bytes(f"{what} has the unknown tag {tag:#04x}", self.at - 1)
+            self.refuse(f"{what} has the unknown tag {tag:#04x}", self.at - 1)
         return found
 
     def count(self, what: str, *, least_bytes: int = 1, limit: int = wire_format.MAX_NODES + 1) -> int:
@@ -118,9 +122,9 @@ class Cursor:
         at = self.at
         number = self.leb(f"the number of {what}")
         if number > limit:
-            refuse_bytes(f"there are {number} {what}, over the limit of {limit}", at)
+            self.refuse(f"there are {number} {what}, over the limit of {limit}", at)
         if number * least_bytes > self.end - self.at:
-            refuse_bytes(f"{number} {what} are announced and {self.end - self.at} bytes are left", at)
+            self.refuse(f"{number} {what} are announced and {self.end - self.at} bytes are left", at)
         return number
 
     def at_end_of(self, what: str) -> int:
@@ -128,7 +132,7 @@ class Cursor:
         at = self.at
         length = self.leb(f"the length of {what}")
         if length > self.end - self.at:
-            refuse_bytes(f"{what} takes {length} bytes and {self.end - self.at} are left", at)
+            self.refuse(f"{what} takes {length} bytes and {self.end - self.at} are left", at)
         return self.at + length
 
     def text(self, what: str) -> str:
@@ -142,16 +146,16 @@ class Cursor:
     def _decoded(self, length: int, what: str) -> str:
         at = self.at
         if length > wire_format.MAX_STRING_BYTES:
-            refuse_bytes(f"{what} has {length} bytes, over the limit of {wire_format.MAX_STRING_BYTES}", at)
+            self.refuse(f"{what} has {length} bytes, over the limit of {wire_format.MAX_STRING_BYTES}", at)
         try:
             return str(self.take(length, what), "utf-8")
         except UnicodeDecodeError:
-            return refuse_bytes(f"{what} is not UTF-8", at)
+            return self.refuse(f"{what} is not UTF-8", at)
 
     def payload(self, what: str) -> bytes:
         """Return an opaque payload of a u32 length."""
         at = self.at
         length = self.u32(f"the length of {what}")
         if length > wire_format.MAX_PAYLOAD_BYTES:
-            refuse_bytes(f"{what} has {length} bytes, over the limit of {wire_format.MAX_PAYLOAD_BYTES}", at)
+            self.refuse(f"{what} has {length} bytes, over the limit of {wire_format.MAX_PAYLOAD_BYTES}", at)
         return self.take(length, what)

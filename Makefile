@@ -84,8 +84,9 @@ check: setup  ## formatting, lint, types
 sanitize: setup  ## run the C layer under the sanitizers and valgrind, which must be installed
 	.venv/bin/python tests/sanitize/run.py
 
-fuzz: setup  ## hostile containers and modules, ten minutes each (with atheris where it is installed), the C table for five
+fuzz: setup  ## hostile containers, artifacts and modules, ten minutes each (with atheris where it is installed), the C table for five
 	.venv/bin/python tests/fuzz/fuzz_wire.py 600
+	.venv/bin/python tests/fuzz/fuzz_artifacts.py 600
 	.venv/bin/python tests/fuzz/fuzz_spirv.py 600
 	.venv/bin/python tests/fuzz/fuzz_c_table.py 300
 

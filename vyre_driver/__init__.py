@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from vyre_driver import errors, kernels
+    from vyre_driver.artifacts.opening import from_artifact
     from vyre_driver.autotune.search.space import TuningSpace
     from vyre_driver.backends.acquisition import acquire, acquire_preferred_dispatch_backend
     from vyre_driver.driver import Driver
@@ -60,6 +61,7 @@ __all__ = [
     "acquire_preferred_dispatch_backend",
     "devices",
     "errors",
+    "from_artifact",
     "get_include",
     "kernels",
 ]
@@ -95,10 +97,10 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             import vyre_driver.errors as home
         case "kernels":
             import vyre_driver.kernels as home
+        case "from_artifact":
+            from vyre_driver.artifacts import opening as home
         case "acquire" | "acquire_preferred_dispatch_backend":
             from vyre_driver.backends import acquisition as home
-        case "Batch" | "BoundKernel":
-            from vyre_driver.runtime import batch as home
         case "Buffer":
             from vyre_driver.kompute import buffer as home
         case "DataType" | "Program":
@@ -111,7 +113,7 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver import pool as home
         case "devices":
             from vyre_driver.vulkan import selection as home
-        case "Kernel":
+        case "BoundKernel" | "Kernel":
             from vyre_driver.runtime import kernel as home
         case "Profile":
             from vyre_driver.profiling import profile as home

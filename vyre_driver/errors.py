@@ -235,7 +235,7 @@ class LimitExceeded(InvalidProgram, code=2104):
 
 
 class InvalidContainer(InvalidProgram, code=2105):
-    """The bytes are not a program in a form that can be read (``offset``)."""
+    """The bytes are not a program, a graph or an artifact in a form that can be read (``offset``)."""
 
 
 class InvalidDispatchConfig(InvalidProgram, code=2106):

@@ -52,6 +52,7 @@ PAGES = (
             _section("Warming", "runtime.warming", "WarmReport", "`Driver.warm` returns it."),
             _section("Profiles", "", "Profile", "`Driver.profile` and `DriverPool.profile` return it."),
             _section("The package", "", "__version__ get_include errors kernels"),
+            _section("What upstream hands over", "", "from_artifact"),
         ),
     ),
     Page(
@@ -85,6 +86,17 @@ PAGES = (
                 "SpecKind Specialization SpecializedConstant SpecCacheKey specialize vsa_specialization_key"
                 " versioned_specialization_artifact_key",
             ),
+        ),
+    ),
+    Page(
+        "artifacts",
+        "Graphs and artifacts",
+        "`vyre_driver.artifacts`: what upstream's vyre 0.7 hands over. How it runs is in [a document](../artifacts.md).",
+        (
+            _section("From bytes", "artifacts", "read_artifact"),
+            _section("Graphs of programs", "artifacts", "Graph GraphValue GraphNode GraphInput GraphOutput Contract Lifetime"),
+            _section("Artifacts", "artifacts", "NeutralArtifact Envelope TargetPayload SpirvArtifact Package"),
+            _section("On a device", "artifacts", "BoundSchedule"),
         ),
     ),
     Page(

@@ -38,7 +38,7 @@ REFERENCE = (
 EXPLANATION = (
     _group("Kernels in Python", "lang kernel-debugging"),
     _group("Arrays and calls", "arrays binding futures transfers streams cuda interrupts"),
-    _group("Shaders and programs", "spirv ir lowering strict upstream-differences"),
+    _group("Shaders and programs", "spirv ir lowering strict artifacts upstream-differences"),
     _group("Included kernels and tuning", "kernels tensor-cores tuning"),
     _group("Devices and backends", "devices backends isolated kompute"),
     _group("Several machines", "distributed fleet"),

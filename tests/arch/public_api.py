@@ -26,6 +26,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "text" / "public_api.txt"
 # Each with the public names, where it has no __all__; no names: its classes.
 MODULES: dict[str, tuple[str, ...]] = {
     "vyre_driver": (),
+    "vyre_driver.artifacts": (),
     "vyre_driver.autotune": (),
     "vyre_driver.backends": (),
     "vyre_driver.binding": (),
@@ -47,7 +48,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 # Made by other objects of the package: how is nobody else's business.
 MADE_BY_OTHERS = {
     *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "Profile", "SpirvModule"),
-    *("Elementwise", "Reduction", "Scan"),
+    *("BoundSchedule", "Elementwise", "Reduction", "Scan"),
 }
 # Of the special methods only those that a caller means: what dataclasses and enums add differs from one Python to the next.
 SPECIAL = re.compile(

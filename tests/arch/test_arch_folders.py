@@ -45,6 +45,7 @@ STAGES = (
     "isolated",
     "pool",
     "backends",
+    "artifacts",
     "kernels",
     "lang/types",
     "lang/source",

@@ -1,10 +1,10 @@
-"""``vyre-driver run``: any compute shader on files, on what is piped in, or on made-up numbers."""
+"""``vyre-driver run``: any compute shader, or program, on files, on what is piped in, or on made-up numbers."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from vyre_driver.cli.files import STANDARD, OutputFile, StandardOutput
 from vyre_driver.cli.inputs import input_array
 from vyre_driver.cli.options import add_device, add_json, pairs, print_json, printable, say, tell, whole_numbers
 from vyre_driver.cli.run_lengths import check_lengths
-from vyre_driver.cli.shaders import add_shader, is_included, load_shader
+from vyre_driver.cli.shaders import add_shader, is_included, load_code
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
 from vyre_driver.spirv.layout import numbers_of, shown
+from vyre_driver.spirv.module import SpirvModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.layout import Member
-    from vyre_driver.spirv.reflection import Reflection
 
 
 _COUNT_DIGITS = 10
@@ -38,7 +39,7 @@ _COUNT_DIGITS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
-    add_shader(parser, is_optional=True)
+    add_shader(parser, takes_programs=True, is_optional=True)
     parser.add_argument("--list", action="store_true", help="print the included shaders and what they take, and stop")
     parser.add_argument(
         "--in",
@@ -103,19 +104,19 @@ def run(options: argparse.Namespace) -> int:
         return _list(options)
     inputs, outputs = pairs("--in", options.inputs), pairs("--out", options.outputs)
     _check_shader(options.shader, inputs, outputs)
-    module = load_shader(options.shader, options.entry)
-    plan = BindingPlan.from_reflection(module.reflection)
-    specs = _specs(module.reflection, pairs("--spec", options.specs))
-    push = _push(module.reflection, pairs("--push", options.push))
+    code = load_code(options.shader, options.entry)
+    plan = BindingPlan.from_reflection(code.reflection) if isinstance(code, SpirvModule) else BindingPlan.build(code)
+    specs = _specs(code, pairs("--spec", options.specs))
+    push = _push(_push_members(code, plan), pairs("--push", options.push))
     arrays, out_shapes = _inputs(plan, inputs, pairs("--count", options.counts))
     if is_included(options.shader):
-        with_contents = (binding.name for binding in plan.bindings if binding.role is not BindingRole.OUTPUT)
+        with_contents = (binding.name for binding in plan.descriptors if binding.role is not BindingRole.OUTPUT)
         check_lengths(options.shader, push, dict(zip(with_contents, arrays, strict=True)))
     grid = _grid(options)
     with ExitStack() as stack:
         files = _open_outputs(plan, outputs, stack)
         driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
-        kernel = driver.compile(module, specs)
+        kernel = driver.compile(code, specs)
 
         def call(*, strict: bool | None = None) -> Any:  # noqa: ANN401 -- as a kernel's
             return kernel(*arrays, **grid, push_constants=push, out_shapes=out_shapes, strict=strict)
@@ -166,7 +167,7 @@ def _buffers(
 ) -> list[Buffer]:
     """Return resident buffers with what a call is given, in binding order; what is only written has its result."""
     left = iter(arrays)
-    values = {one.name: results[one.name] if one.role is BindingRole.OUTPUT else next(left) for one in plan.bindings}
+    values = {one.name: results[one.name] if one.role is BindingRole.OUTPUT else next(left) for one in plan.descriptors}
     return [driver.buffer(_in_memory(plan, name, array)) for name, array in values.items()]
 
 
@@ -177,8 +178,10 @@ def _in_memory(plan: BindingPlan, name: str, array: NDArray[Any]) -> NDArray[Any
     return packed.reshape(*outer[-1], -1) if packed.dtype != array.dtype and outer else packed
 
 
-def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:
-    scalars = {constant.name: constant.scalar for constant in reflection.spec_constants}
+def _specs(code: SpirvModule | Program, given: Mapping[str, str]) -> dict[str, object]:
+    if not isinstance(code, SpirvModule):
+        return {name: _number(name, text) for name, text in given.items()}
+    scalars = {constant.name: constant.scalar for constant in code.reflection.spec_constants}
     values: dict[str, object] = {}
     for name, text in given.items():
         try:
@@ -193,8 +196,27 @@ def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object
     return values
 
 
-def _push(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:
-    members = {member.name: member for member in reflection.push_constants}
+def _number(name: str, text: str) -> int | float | bool:
+    """Return the value for a let of a program, whose type the program knows."""
+    if text in {"true", "false"}:
+        return text == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    raise InvalidSpecialization(f"--spec {name}={text} is no number", fix="give a number, true or false", constant=name)
+
+
+def _push_members(code: SpirvModule | Program, plan: BindingPlan) -> Sequence[Member]:
+    """Return the push constants that the code declares."""
+    if isinstance(code, SpirvModule):
+        return code.reflection.push_constants
+    from vyre_driver.binding.pushed import pushed_members  # late: most run shaders, which need no part of the ir
+
+    return pushed_members(plan)
+
+
+def _push(declared: Sequence[Member], given: Mapping[str, str]) -> dict[str, object]:
+    members = {member.name: member for member in declared}
     return {name: _push_value(members[name], text) if name in members else text for name, text in given.items()}
 
 
@@ -223,11 +245,11 @@ def _push_value(member: Member, text: str) -> object:
 def _inputs(
     plan: BindingPlan, files: Mapping[str, str], counts: Mapping[str, str]
 ) -> tuple[list[NDArray[Any]], dict[str, int]]:
-    _check_names("--in", files, plan.bindings)
-    _check_names("--count", counts, [binding for binding in plan.bindings if binding.role is not BindingRole.INPUT])
+    _check_names("--in", files, plan.descriptors)
+    _check_names("--count", counts, [binding for binding in plan.descriptors if binding.role is not BindingRole.INPUT])
     arrays = []
     out_shapes = {}
-    for binding in plan.bindings:
+    for binding in plan.descriptors:
         if binding.name in files and binding.name in counts:
             raise InvalidCommand(f"{binding.name!r} has both --in and --count", fix="give one of them")
         if binding.name in files:
@@ -255,15 +277,16 @@ def _count(binding: Binding, counts: Mapping[str, str]) -> int:
     fix = f"add --in {binding.name}=FILE or --in {binding.name}=random:N"
     if binding.role is not BindingRole.INPUT:
         fix += f", or --count {binding.name}=N to start it with zeros"
+    what = f"the {binding.subject} has {binding.role.value} {binding.name!r} at binding {binding.binding}"
     raise InvalidInput(
-        f"the shader has {binding.role.value} {binding.name!r} at binding {binding.binding}, and nothing was given for it",
+        f"{what}, and nothing was given for it",
         fix=fix,
         binding=binding.name,
     )
 
 
 def _open_outputs(plan: BindingPlan, paths: Mapping[str, str], stack: ExitStack) -> dict[str, OutputFile | StandardOutput]:
-    _check_names("--out", paths, [binding for binding in plan.bindings if binding.role.produces_output])
+    _check_names("--out", paths, [binding for binding in plan.descriptors if binding.role.produces_output])
     files: dict[str, OutputFile | StandardOutput] = {}
     for name, path in paths.items():
         files[name] = StandardOutput() if path == STANDARD else OutputFile(Path(path))
@@ -283,7 +306,7 @@ def _check_names(option: str, given: Iterable[str], bindings: Sequence[Binding])
 
 
 def _named(plan: BindingPlan, results: NDArray[Any] | tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
-    outputs = [binding.name for binding in plan.bindings if binding.role.produces_output]
+    outputs = [binding.name for binding in plan.descriptors if binding.role.produces_output]
     return dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
 
 

@@ -1,0 +1,153 @@
+"""A graph of programs (upstream's ProgramGraph): read, written, identified and run."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from blake3 import blake3
+
+from vyre_driver.artifacts.graph_rules import values_of
+from vyre_driver.artifacts.graph_wire import graph_bytes, read_graph
+from vyre_driver.artifacts.parts import GraphNode, GraphValue, Lifetime
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value, check_connected
+from vyre_driver.checks import U64_MAX, integer_within
+from vyre_driver.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Item = TypeVar("Item")
+
+ARTIFACT_SCHEMA = 4
+IDENTITY_VERSION = 2
+
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Graph(Runnable):
+    """Programs that are connected by named values; a value itself, which is checked when it is made.
+
+    ``externals`` are the values from outside, ``values`` these and then what the nodes make, in the order of their numbers.
+    The nodes run in their order.
+    """
+
+    externals: tuple[GraphValue, ...]
+    nodes: tuple[GraphNode, ...]
+    values: tuple[GraphValue, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check names and nodes; raises InvalidProgram."""
+        object.__setattr__(self, "values", values_of(self.externals, self.nodes))
+
+    @classmethod
+    def from_wire(cls, data: bytes) -> Graph:
+        """Return the graph in bytes that upstream wrote (VGR0, version 2).
+
+        Raises
+        ------
+        InvalidContainer
+            If they are not one such graph.
+        """
+        return cls(*read_graph(data))
+
+    def to_wire(self) -> bytes:
+        """Return the graph as upstream writes it; raises InvalidProgram if a program has no wire form."""
+        return graph_bytes(self.externals, self.nodes)
+
+    def identity(
+        self,
+        configuration_digest: bytes,
+        symbols: Mapping[str, int] | None = None,
+        constants: Mapping[str, bytes] | None = None,
+        artifact_schema: int = ARTIFACT_SCHEMA,
+    ) -> bytes:
+        """Return upstream's identity of the graph (32 bytes, version 2).
+
+        Parameters
+        ----------
+        configuration_digest
+            32 bytes over whatever else decides what is compiled.
+        symbols
+            The number of each symbol in its shapes.
+        constants
+            32 bytes that identify the contents of each constant value.
+        artifact_schema
+            The schema of artifacts that it is compiled to, a u32.
+
+        Raises
+        ------
+        InvalidInput
+            If a digest has another length, or symbols and constants are not those of the graph.
+        """
+        symbols, constants = symbols or {}, constants or {}
+        names = {extent for value in self.values for extent in value.contract.shape if isinstance(extent, str)}
+        _check_names("symbols", symbols, names)
+        _check_names("constants", constants, {one.name for one in self.values if one.contract.lifetime is Lifetime.CONSTANT})
+        for what, digest in (("configuration_digest", configuration_digest), *constants.items()):
+            if not isinstance(digest, bytes) or len(digest) != _DIGEST_BYTES:
+                raise InvalidInput(f"{what} is not a digest of {_DIGEST_BYTES} bytes", fix="give the bytes of a digest")
+        for symbol, number in symbols.items():
+            if integer_within(number, 0, U64_MAX) is None:
+                raise InvalidInput(f"symbol {symbol!r} is {number!r}", fix="give a number from 0 to 2**64 - 1")
+        head = struct.pack("<HI", IDENTITY_VERSION, artifact_schema)
+        hashed = blake3(b"vyre-program-graph-identity\0" + head + _sized(self.to_wire()) + configuration_digest)
+        hashed.update(struct.pack("<Q", len(symbols)))
+        for symbol, number in _in_order(symbols):
+            hashed.update(_sized(symbol.encode()) + struct.pack("<Q", number))
+        hashed.update(struct.pack("<Q", len(constants)))
+        for name, digest in _in_order(constants):
+            hashed.update(_sized(name.encode()) + digest)
+        return hashed.digest()
+
+    def schedule(self) -> Schedule:
+        """Return the nodes as steps, over all values; raises as ``Runnable.schedule``.
+
+        An output that replaces a retained value lies in the memory of that value where the node writes it in place.
+        """
+        values: list[Value] = []
+        for value in self.externals:
+            values.append(_scheduled(value, len(values), is_given=True))
+        steps = []
+        for place, node in enumerate(self.nodes):
+            buffers = {port.buffer: port.value for port in node.inputs}
+            for port in node.outputs:
+                number, prior = len(values), port.successor_of
+                is_in_place = prior is not None and buffers.get(port.buffer) == prior
+                memory = values[prior].memory if prior is not None and is_in_place else number
+                replaces = None if prior is None or is_in_place else _state(values[prior])
+                made = GraphValue(port.name, port.contract, place)
+                values.append(_scheduled(made, memory, is_given=False)._replace(replaces=replaces))
+                buffers[port.buffer] = number
+            check_connected(node.program, node.name, buffers)
+            steps.append(Step(node.name, node.program, buffers))
+        return Schedule(tuple(values), tuple(steps))
+
+
+def _state(value: Value) -> int:
+    """Return the number of the value that a chain of successors began with."""
+    return value.memory if value.replaces is None else value.replaces
+
+
+def _scheduled(value: GraphValue, memory: int, *, is_given: bool) -> Value:
+    contract = value.contract
+    return Value(value.name, contract.element, contract.shape, contract.lifetime, memory, is_given)
+
+
+def _check_names(what: str, given: Mapping[str, object], names: set[str]) -> None:
+    if set(given) != names:
+        wrong = sorted(map(str, set(given) ^ names))
+        raise InvalidInput(
+            f"the {what} of the graph are {sorted(names)}, and {sorted(given)} are given ({wrong[0]!r} is in one alone)",
+            fix=f"give exactly the {what} of the graph",
+        )
+
+
+def _in_order(given: Mapping[str, Item]) -> list[tuple[str, Item]]:
+    return sorted(given.items(), key=lambda pair: pair[0].encode())
+
+
+def _sized(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data

@@ -1,0 +1,195 @@
+"""Artifacts that no target has compiled yet (upstream's "VMK0", schema 4): nodes with programs, and the values between them.
+
+What the compiler planned (fusion, barriers, materializations) is checked to be there and not obeyed: the programs of the
+nodes, one after the other, give the same results.
+Source: upstream 0.7, section 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.artifacts.data_types import data_type
+from vyre_driver.artifacts.documents import Document
+from vyre_driver.artifacts.faults import program_of
+from vyre_driver.artifacts.frames import Frame
+from vyre_driver.artifacts.parts import Lifetime
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value, external_buffers
+from vyre_driver.checks import U64_MAX
+from vyre_driver.errors import InvalidProgram
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.program import Program
+
+FRAME = Frame(b"VMK0", 4, b"vyre-megakernel-artifact-v4", "an artifact (VMK0)")
+
+_MEMBERS = (
+    *("schema_version", "nodes", "dependencies", "selected_plan", "abi"),
+    *("resources", "resource_envelope", "geometry", "provenance"),
+)
+_RESOURCE = ("value", "name", "element_count", "byte_count", "lifetime", "first_stage", "last_stage")
+_PLAN = (
+    *("fusion", "barriers", "materializations", "candidates_explored"),
+    *("search_budget", "search_work", "selection_cost", "pruned_fusions"),
+)
+_LIFETIMES = {lifetime.name.lower(): lifetime for lifetime in Lifetime}
+_ACCESSES = {name: name for name in ("read_only", "write_only", "read_write", "uniform")}
+
+
+class Resource(NamedTuple):
+    """A value of an artifact, numbered by its place."""
+
+    name: str
+    element: DataType
+    element_count: int
+    byte_count: int
+    lifetime: Lifetime
+    access: str
+
+
+class ArtifactNode(NamedTuple):
+    """A node of an artifact: its program, and the numbers of the values that it takes and makes."""
+
+    name: str
+    program: Program
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NeutralArtifact(Runnable):
+    """An artifact, with the digest (32 bytes) that names it."""
+
+    nodes: tuple[ArtifactNode, ...]
+    resources: tuple[Resource, ...]
+    compiler_version: str
+    digest: bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> NeutralArtifact:
+        """Return the artifact in bytes that upstream wrote (VMK0, schema 4).
+
+        Raises
+        ------
+        InvalidContainer
+            If they are not one such artifact.
+        """
+        body, digest = FRAME.unwrap(data)
+        document = Document(FRAME.what, FRAME.body_at)
+        top = dict(zip(_MEMBERS, document.members(document.parse(body), "the artifact", *_MEMBERS), strict=True))
+        if top["schema_version"] != FRAME.version:
+            document.refuse(f"schema_version is not the {FRAME.version} of its frame")
+        document.items(top["dependencies"], "dependencies")
+        document.members(top["selected_plan"], "selected_plan", *_PLAN)
+        document.members(top["resource_envelope"], "resource_envelope", "total_bytes", "peak_live_bytes")
+        provenance = document.members(top["provenance"], "provenance", "source_graph", "request", "compiler_version")
+        resource_abi, entries = document.members(top["abi"], "abi", "resources", "entries")
+        resources = _resources(document, top["resources"], resource_abi)
+        nodes = _nodes(document, top["nodes"], entries, len(resources))
+        _check_geometry(document, top["geometry"], nodes)
+        return cls(nodes, resources, document.text(provenance[2], "provenance.compiler_version"), digest)
+
+    def values(self) -> tuple[Value, ...]:
+        """Return the values of its schedule: what no node makes is given."""
+        made = {number for node in self.nodes for number in node.outputs}
+        return tuple(
+            Value(one.name, one.element, (one.element_count,), one.lifetime, number, number not in made)
+            for number, one in enumerate(self.resources)
+        )
+
+    def schedule(self) -> Schedule:
+        """Return the programs of the nodes as steps; raises as ``Runnable.schedule``."""
+        steps = tuple(Step(node.name, node.program, self._buffers(node)) for node in self.nodes)
+        return Schedule(self.values(), steps)
+
+    def _buffers(self, node: ArtifactNode) -> dict[str, int]:
+        """Return the number of the value of each buffer of a node.
+
+        An artifact does not say which is which: by name where every value has the name of a buffer, else by order, outputs
+        apart from the others.
+        """
+        buffers = external_buffers(node.program, node.name)
+        by_name = {self.resources[number].name: number for number in (*node.inputs, *node.outputs)}
+        if set(by_name) == set(buffers):
+            return by_name
+        outputs = [name for name in buffers if self._is_made(node.program, name)]
+        inputs = [name for name in buffers if name not in outputs]
+        if (len(inputs), len(outputs)) != (len(node.inputs), len(node.outputs)):
+            raise InvalidProgram(
+                f"node {node.name!r} takes {len(node.inputs)} values and makes {len(node.outputs)}, and its program has "
+                f"{len(inputs)} buffers to read and {len(outputs)} outputs",
+                fix="run the graph (VGR0) that it was compiled from",
+            )
+        return dict(zip((*inputs, *outputs), (*node.inputs, *node.outputs), strict=True))
+
+    @staticmethod
+    def _is_made(program: Program, name: str) -> bool:
+        buffer = program.buffer(name)
+        return buffer is not None and buffer.is_output
+
+
+def _resources(document: Document, listed: object, abi: object) -> tuple[Resource, ...]:
+    """Return the values of an artifact: those of the list, with what the ABI says of each."""
+    known = document.items(abi, "abi.resources")
+    resources: list[Resource] = []
+    for place, item in enumerate(document.items(listed, "resources")):
+        where = f"resources[{place}]"
+        number, name, count, size, lifetime, first, last = document.members(item, where, *_RESOURCE)
+        if place >= len(known):
+            document.refuse(f"abi.resources has {len(known)} items, fewer than resources")
+        slot, value, element, access = document.members(known[place], f"abi.{where}", "slot", "value", "dtype", "access")
+        for what, given in ((f"{where}.value", number), (f"abi.{where}.slot", slot), (f"abi.{where}.value", value)):
+            if document.number(given, what) != place:
+                document.refuse(f"{what} is {given}, not {place}")
+        document.numbers([first, last], f"{where}.first_stage, last_stage")
+        resource = Resource(
+            document.text(name, f"{where}.name"),
+            data_type(document, element, f"abi.{where}.dtype"),
+            document.number(count, f"{where}.element_count", U64_MAX),
+            document.number(size, f"{where}.byte_count", U64_MAX),
+            document.choice(lifetime, f"{where}.lifetime", _LIFETIMES),
+            document.choice(access, f"abi.{where}.access", _ACCESSES),
+        )
+        resources.append(resource)
+    if len(known) != len(resources):
+        document.refuse(f"abi.resources has {len(known)} items, more than resources")
+    if len({resource.name for resource in resources}) != len(resources):
+        document.refuse("two resources have one name")
+    return tuple(resources)
+
+
+def _nodes(document: Document, listed: object, entries: object, values: int) -> tuple[ArtifactNode, ...]:
+    """Return the nodes, with what the entries of the ABI say of each."""
+    items, known = document.items(listed, "nodes"), document.items(entries, "abi.entries")
+    if len(items) != len(known):
+        document.refuse(f"there are {len(items)} nodes and {len(known)} entries of the ABI")
+    nodes = []
+    for place, (item, entry) in enumerate(zip(items, known, strict=True)):
+        number, name, wire = document.members(item, f"nodes[{place}]", "id", "name", "program")
+        node, inputs, outputs = document.members(entry, f"abi.entries[{place}]", "node", "inputs", "outputs")
+        for what, given in ((f"nodes[{place}].id", number), (f"abi.entries[{place}].node", node)):
+            if document.number(given, what) != place:
+                document.refuse(f"{what} is {given}, not {place}")
+        taken = document.numbers(inputs, f"abi.entries[{place}].inputs")
+        made = document.numbers(outputs, f"abi.entries[{place}].outputs")
+        for value in (*taken, *made):
+            if value >= values:
+                document.refuse(f"abi.entries[{place}] names value {value}, and there are {values}")
+        where = f"nodes[{place}].program"
+        program = program_of(document.octets(wire, where), document.what, where, document.offset)
+        nodes.append(ArtifactNode(document.text(name, f"nodes[{place}].name"), program, taken, made))
+    return tuple(nodes)
+
+
+def _check_geometry(document: Document, listed: object, nodes: tuple[ArtifactNode, ...]) -> None:
+    """Check that the workgroup that is written down for each node is that of its program."""
+    items = document.items(listed, "geometry")
+    if len(items) != len(nodes):
+        document.refuse(f"geometry has {len(items)} items for {len(nodes)} nodes")
+    for place, item in enumerate(items):
+        node, size = document.members(item, f"geometry[{place}]", "node", "workgroup_size")
+        workgroup = document.numbers(size, f"geometry[{place}].workgroup_size", 3)
+        if document.number(node, f"geometry[{place}].node") != place or workgroup != nodes[place].program.workgroup_size:
+            document.refuse(f"geometry[{place}] is not that of the program of node {place}")

@@ -1,0 +1,161 @@
+"""Packages of ``vyre aot``: a folder with a manifest, a compressed envelope and compressed weights.
+
+``manifest.json`` tells what the files are, and their SHA-256. ``artifact.vmk.lzma`` is an envelope (VME0), packed by LZMA,
+``weights.brotli`` bytes that the caller splits into arrays, packed by Brotli.
+Source: upstream 0.7, section 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vyre_driver.artifacts.documents import Document
+from vyre_driver.artifacts.envelope import Envelope
+from vyre_driver.artifacts.faults import refuse
+from vyre_driver.artifacts.files import read_bounded
+from vyre_driver.artifacts.frames import MAX_FRAME_BYTES
+from vyre_driver.artifacts.schedule import Runnable, Schedule
+from vyre_driver.checks import U64_MAX, integer_within
+from vyre_driver.errors import BackendUnavailable, InvalidInput
+
+if TYPE_CHECKING:
+    from vyre_driver.artifacts.envelope import SpirvArtifact
+
+MANIFEST = "manifest.json"
+SCHEMA = "vyre-aot-manifest-v4"
+MAX_WEIGHTS_BYTES = 4 << 30
+
+_WHAT = "a package of vyre aot"
+_MAX_MANIFEST_BYTES = 1 << 20
+_MAX_DECODER_BYTES = 256 << 20  # of memory that LZMA may take for its dictionary
+_CHUNK_BYTES = 1 << 20
+_NAMES = (
+    *("schema", "aot_version", "artifact_name", "target", "target_payload_format"),
+    *("envelope_file", "envelope_compression", "envelope_sha256_hex"),
+    *("neutral_artifact_digest_hex", "target_payload_digest_hex"),
+    *("weights_file", "weights_compression", "weights_sha256_hex"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Package(Runnable):
+    """A package: its envelope, and its weights, which are read when they are asked for."""
+
+    folder: Path
+    name: str
+    target: str
+    envelope: Envelope
+    manifest: dict[str, str]
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Package:
+        """Return the package in a folder; its envelope is unpacked and checked.
+
+        Raises
+        ------
+        InvalidContainer
+            If manifest and envelope are not those of one package.
+        FileUnusable
+            If a file cannot be read.
+        """
+        manifest = _manifest(read_bounded(folder / MANIFEST, _MAX_MANIFEST_BYTES))
+        packed = read_bounded(folder / manifest["envelope_file"], MAX_FRAME_BYTES)
+        plain = _unpacked_envelope(packed)
+        if hashlib.sha256(plain).hexdigest() != manifest["envelope_sha256_hex"]:
+            refuse(_WHAT, "the SHA-256 of its envelope is not that of the manifest")
+        envelope = Envelope.from_bytes(plain)
+        if envelope.artifact.digest.hex() != manifest["neutral_artifact_digest_hex"]:
+            refuse(_WHAT, "the digest of its artifact is not that of the manifest")
+        known = {(one.format[0], one.digest.hex()) for one in envelope.payloads}
+        if (manifest["target_payload_format"], manifest["target_payload_digest_hex"]) not in known:
+            refuse(_WHAT, f"its envelope has no code of the target {manifest['target']!r} with the manifest's digest")
+        return cls(folder, manifest["artifact_name"], manifest["target"], envelope, manifest)
+
+    def schedule(self) -> Schedule:
+        """Return the programs of the artifact's nodes as steps; raises as ``Runnable.schedule``."""
+        return self.envelope.schedule()
+
+    def spirv(self) -> SpirvArtifact:
+        """Return what runs the code of the target "spv"; raises as ``Envelope.spirv``."""
+        return self.envelope.spirv()
+
+    def weights(self, max_bytes: int = MAX_WEIGHTS_BYTES) -> bytes:
+        """Return the bytes of the weights, of which there may be ``max_bytes``; needs the extra ``aot``.
+
+        Raises
+        ------
+        InvalidContainer
+            If they are not what the manifest says, or more.
+        FileUnusable
+            If the file cannot be read.
+        BackendUnavailable
+            If the package brotli is not installed.
+        InvalidInput
+            If ``max_bytes`` is no number of bytes.
+        """
+        limit = integer_within(max_bytes, 0, U64_MAX)
+        if limit is None:
+            raise InvalidInput(f"max_bytes is {max_bytes!r}", fix="give a number of bytes")
+        weights = _unpacked_weights(read_bounded(self.folder / self.manifest["weights_file"], limit + _CHUNK_BYTES), limit)
+        if hashlib.sha256(weights).hexdigest() != self.manifest["weights_sha256_hex"]:
+            refuse(_WHAT, "the SHA-256 of its weights is not that of the manifest")
+        return weights
+
+
+def _manifest(data: bytes) -> dict[str, str]:
+    document = Document(f"the {MANIFEST} of {_WHAT}")
+    value = document.parse(data, is_canonical=False)
+    if not isinstance(value, dict) or set(value) - {"notes"} != set(_NAMES):
+        document.refuse(f"it has not exactly the keys {', '.join(_NAMES)} and notes")
+    manifest = {name: document.text(value[name], name) for name in _NAMES}
+    expected = {"schema": SCHEMA, "envelope_compression": "lzma", "weights_compression": "brotli-11"}
+    for name, only in expected.items():
+        if manifest[name] != only:
+            document.refuse(f"{name} is {manifest[name]!r}, and this reads {only!r}")
+    for name in ("envelope_file", "weights_file"):
+        if Path(manifest[name]).name != manifest[name] or "\0" in manifest[name]:
+            document.refuse(f"{name} is {manifest[name]!r}, not the name of a file beside it")
+    return manifest
+
+
+def _unpacked_envelope(packed: bytes) -> bytes:
+    """Return an envelope that was packed by LZMA alone, of the bytes that a frame may have at most."""
+    try:
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_MAX_DECODER_BYTES)
+        plain = decoder.decompress(packed, max_length=MAX_FRAME_BYTES + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        return refuse(_WHAT, f"its envelope cannot be unpacked ({error})")
+    if len(plain) > MAX_FRAME_BYTES:
+        refuse(_WHAT, f"its envelope has more than {MAX_FRAME_BYTES} bytes")
+    if not decoder.eof or decoder.unused_data:
+        refuse(_WHAT, "its envelope is cut short, or bytes follow it", len(packed) - len(decoder.unused_data))
+    return plain
+
+
+def _unpacked_weights(packed: bytes, limit: int) -> bytes:
+    """Return weights of at most ``limit`` bytes that were packed by Brotli."""
+    try:
+        import brotli  # late: an extra, which only weights need
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"the weights of a package are packed by Brotli, and brotli cannot be imported ({error})",
+            fix="pip install 'vyre-driver[aot]'",
+        ) from error
+    decoder, plain, size, given = brotli.Decompressor(), [], 0, packed
+    try:
+        while not decoder.is_finished():
+            part = decoder.process(given, output_buffer_limit=_CHUNK_BYTES)
+            given = b""
+            size += len(part)
+            if size > limit:
+                refuse(_WHAT, f"its weights have more than {limit} bytes")
+            if not part and decoder.can_accept_more_data():
+                refuse(_WHAT, "its weights are cut short", len(packed))
+            plain.append(part)
+    except brotli.error as error:
+        refuse(_WHAT, f"its weights cannot be unpacked ({error})")
+    return b"".join(plain)

@@ -1,0 +1,160 @@
+"""A schedule on a driver: its values in resident buffers, its steps in one batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.artifacts.parts import Lifetime
+from vyre_driver.binding.arguments import as_array
+from vyre_driver.checks import U64_MAX, integer_within
+from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
+from vyre_driver.ir.numpy_types import numpy_element
+from vyre_driver.ir.program import Program
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.process.copies import refuse_copies
+from vyre_driver.runtime.compiling import NamedProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vyre_driver.artifacts.schedule import Schedule, Step, Value
+    from vyre_driver.driver import Driver
+    from vyre_driver.runtime.bound import BoundKernel
+
+_RESULTS = frozenset({Lifetime.OUTPUT, Lifetime.RETAINED})
+
+
+class BoundSchedule:
+    """A schedule whose values are resident buffers of a driver; ``run`` may be called again and again.
+
+    ``buffers`` has them by the names of the values: write to those of the inputs between two runs. What is retained stays as
+    the last run left it.
+    """
+
+    def __init__(self, driver: Driver, schedule: Schedule, arrays: Mapping[str, object], symbols: Mapping[str, int]) -> None:
+        """Made by ``bind`` of a graph or an artifact; raises as that."""
+        if not schedule.steps:
+            raise InvalidProgram("there are no nodes, so there is nothing to run", fix="add a node")
+        given = _given(schedule, arrays)
+        extents = _extents(schedule, given, symbols)
+        memory: dict[int, Buffer] = {}
+        for number, value in enumerate(schedule.values):
+            if value.is_given:
+                array = given[value.name]
+                memory[number] = array if isinstance(array, Buffer) else driver.buffer(array, value.name)
+            elif value.memory == number:
+                memory[number] = driver.empty(_made_shape(value, extents), _element(value).base, value.name)
+        placed = [memory[value.memory] for value in schedule.values]
+        self.buffers = {value.name: buffer for value, buffer in zip(schedule.values, placed, strict=True)}
+        self._results = [value.name for value in schedule.values if value.lifetime in _RESULTS]
+        self._made = [memory[place] for place in memory if not schedule.values[place].is_given]
+        replaced = [(value.memory, value.replaces) for value in schedule.values if value.replaces is not None]
+        self._successors = [(memory[source], memory[target]) for source, target in replaced]
+        self._batch = driver.batch()
+        for step in schedule.steps:
+            self._batch.add(_bound(driver, step, placed))
+
+    def run(self, timeout: float | None = None) -> dict[str, NDArray[Any]]:
+        """Run all steps, and return the outputs and what is retained, by name.
+
+        What the steps make starts as zeros. Waits ``timeout`` seconds at most, for ever without; raises as ``Batch.run``.
+        """
+        for buffer in self._made:
+            buffer.fill(0)
+        self._batch.run(timeout)
+        for source, target in self._successors:
+            source.copy_to(target)
+        return {name: self.buffers[name].read() for name in self._results}
+
+    __reduce_ex__ = refuse_copies
+
+
+def _bound(driver: Driver, step: Step, placed: list[Buffer]) -> BoundKernel:
+    code = step.code
+    kernel = driver.compile(NamedProgram(step.name, code) if isinstance(code, Program) else code)
+    buffers = [placed[step.buffers[binding.name]] for binding in kernel.buffers]
+    return kernel.bind(*buffers, workgroups=step.workgroups, label=step.name)
+
+
+def _given(schedule: Schedule, arrays: Mapping[str, object]) -> dict[str, NDArray[Any] | Buffer]:
+    """Return the arrays of the values from outside, of the right types; raises InvalidInput."""
+    asked = {value.name: value for value in schedule.values if value.is_given}
+    for name in [*arrays, *asked]:
+        if name in asked and name in arrays:
+            continue
+        problem = f"nothing is given for {name!r}" if name in asked else f"{name!r} is no value that is given from outside"
+        raise InvalidInput(problem, fix=f"give exactly {', '.join(map(repr, asked)) or 'nothing'}", binding=name)
+    given = {}
+    for name, value in asked.items():
+        array = arrays[name]
+        given[name] = array if isinstance(array, Buffer) else as_array(array)
+        found, wanted = given[name].dtype, _element(value).base
+        if found != wanted:
+            raise InvalidInput(
+                f"the array for {name!r} has elements of {found}, and {value.element} takes {wanted}",
+                fix=f"give an array of {wanted}",
+                binding=name,
+            )
+    return given
+
+
+def _element(value: Value) -> np.dtype[Any]:
+    """Return the numpy type of a value's elements; raises UnsupportedFeature if they have none, or share bytes."""
+    element = numpy_element(value.element)
+    if element is None or element.packed:
+        raise UnsupportedFeature(
+            f"value {value.name!r} has elements of {value.element}, which no array of whole elements holds",
+            fix="use elements of a fixed number of bytes",
+        )
+    return element.dtype
+
+
+def _extents(schedule: Schedule, given: Mapping[str, NDArray[Any] | Buffer], symbols: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of the symbols, from ``symbols`` and the arrays' shapes; raises InvalidInput if they disagree."""
+    extents: dict[str, int] = {}
+    for name, number in symbols.items():
+        if integer_within(number, 0, U64_MAX) is None:
+            raise InvalidInput(f"symbol {name!r} is {number!r}", fix="give a number from 0 to 2**64 - 1")
+        extents[name] = number
+    for value in schedule.values:
+        if value.is_given:
+            _match(value, tuple(given[value.name].shape), extents)
+    return extents
+
+
+def _match(value: Value, shape: tuple[int, ...], extents: dict[str, int]) -> None:
+    """Check an array's shape against that of its value, and note what it says of symbols; raises InvalidInput."""
+    inner = _element(value).shape
+    outer = shape[: len(shape) - len(inner)]
+    fits = len(outer) == len(value.shape) and shape[len(outer) :] == inner
+    for extent, length in zip(value.shape, outer, strict=False):
+        expected = extents.setdefault(extent, length) if isinstance(extent, str) else extent or length
+        fits = fits and expected == length
+    if not fits:
+        known = ", ".join(_described(extent, extents) for extent in value.shape)
+        raise InvalidInput(
+            f"the array for {value.name!r} has the shape {shape}, and the value ({known}) of {value.element}",
+            fix=f"give an array of the shape of {value.name!r}",
+            binding=value.name,
+        )
+
+
+def _described(extent: int | str, extents: Mapping[str, int]) -> str:
+    if isinstance(extent, str):
+        return f"{extent} = {extents[extent]}" if extent in extents else extent
+    return str(extent or "any")
+
+
+def _made_shape(value: Value, extents: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the shape of a value that a step makes; raises InvalidInput if nothing tells it."""
+    for extent in value.shape:
+        if not extent or (isinstance(extent, str) and extent not in extents):
+            raise InvalidInput(
+                f"nothing tells {f'the symbol {extent!r}' if extent else 'a dimension'} in the shape of {value.name!r}",
+                fix="give it in symbols=" if extent else "write the graph with a number there",
+                binding=value.name,
+            )
+    return tuple([extents[one] if isinstance(one, str) else one for one in value.shape]) + _element(value).shape

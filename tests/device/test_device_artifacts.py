@@ -9,7 +9,7 @@ import pytest
 from kernels import glsl
 from upstream_graphs import UpstreamGraph, bundle, cases, envelope_of, module, payload_of, write_package
 
-from vyre_driver import DataType, Program, from_artifact
+from vyre_driver import DataType, Driver, Program, from_artifact
 from vyre_driver.artifacts import (
     Contract,
     Envelope,
@@ -24,14 +24,13 @@ from vyre_driver.artifacts import (
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
-from vyre_driver.ir import BufferAccess, BufferDecl, gid_x, load, store, u32
+from vyre_driver.ir import BufferAccess, BufferDecl, gid_x, gid_y, load, store, u32
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from vyre_driver import Driver
     from vyre_driver.ir import Expr
 
 pytestmark = pytest.mark.device
@@ -154,6 +153,22 @@ def test_successors_elsewhere_become_the_state_when_the_run_has_ended(opened: Dr
         "second state": [3] * 4,
         "third state": [4] * 4,
     }
+
+
+def test_a_workgroup_of_two_axes_gets_the_square_that_upstream_gives_it(opened: Driver) -> None:
+    place = gid_y() * u32(4) + gid_x()
+    program = Program.wrapped([words("to", 0, 16, is_output=True)], (2, 2, 1), [store("to", place, place)])
+    result = RESULT._replace(shape=(16,))
+    graph = Graph((), (GraphNode("places", program, (), (GraphOutput("to", "out", result),)),))
+    assert graph.run(opened, {})["out"].tolist() == list(range(16))
+
+
+def test_a_graph_runs_on_a_driver_in_a_process_of_its_own() -> None:
+    case = CASES["bin_Add"]
+    graph = Graph.from_wire(case.bytes_of["graph"])
+    with Driver(isolated=True) as driver:
+        results = graph.run(driver, case.arrays(graph.nodes[0].program))
+    assert {name: array.tobytes() for name, array in results.items()} == case.outputs
 
 
 def test_a_buffer_of_the_driver_is_used_where_it_is(opened: Driver) -> None:

@@ -117,7 +117,7 @@ def _manifest(data: bytes) -> dict[str, str]:
         if manifest[name] != only:
             document.refuse(f"{name} is {manifest[name]!r}, and this reads {only!r}")
     for name in ("envelope_file", "weights_file"):
-        if Path(manifest[name]).name != manifest[name] or "\0" in manifest[name]:
+        if manifest[name] == ".." or Path(manifest[name]).name != manifest[name] or "\0" in manifest[name]:
             document.refuse(f"{name} is {manifest[name]!r}, not the name of a file beside it")
     return manifest
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.artifacts.parts import Lifetime
 from vyre_driver.binding.arguments import as_array
+from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.checks import U64_MAX, integer_within
 from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre_driver.ir.numpy_types import numpy_element
 from vyre_driver.ir.program import Program
+from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.compiling import NamedProgram
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.artifacts.schedule import Schedule, Step, Value
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.driver import Driver
     from vyre_driver.runtime.bound import BoundKernel
 
@@ -76,7 +80,17 @@ def _bound(driver: Driver, step: Step, placed: list[Buffer]) -> BoundKernel:
     code = step.code
     kernel = driver.compile(NamedProgram(step.name, code) if isinstance(code, Program) else code)
     buffers = [placed[step.buffers[binding.name]] for binding in kernel.buffers]
-    return kernel.bind(*buffers, workgroups=step.workgroups, label=step.name)
+    workgroups = _grid(code, kernel.plan, buffers) if isinstance(code, Program) else step.workgroups
+    return kernel.bind(*buffers, workgroups=workgroups, label=step.name)
+
+
+def _grid(program: Program, plan: BindingPlan, buffers: list[Buffer]) -> tuple[int, int, int]:
+    """Return the grid that upstream gives a program: it covers a number of elements, whatever shape they have."""
+    lengths = {one.buffer_index: buffer.nbytes // one.stride for one, buffer in zip(plan.descriptors, buffers, strict=True)}
+    counted = [replace(one, element_count=lengths.get(one.buffer_index, one.element_count)) for one in plan.bindings]
+    has_atomics = ProgramCapability.ATOMICS in program.stats().capabilities
+    count = dispatch_element_count(replace(plan, bindings=tuple(counted)), has_atomics=has_atomics)
+    return covering_grid(count, program.workgroup_size)
 
 
 def _given(schedule: Schedule, arrays: Mapping[str, object]) -> dict[str, NDArray[Any] | Buffer]:

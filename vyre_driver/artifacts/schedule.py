@@ -40,7 +40,7 @@ class Value(NamedTuple):
 class Step(NamedTuple):
     """A program or a module to run once, with the number of the value of each buffer by name.
 
-    ``workgroups`` is the grid; None takes that of the program.
+    ``workgroups`` is the grid of a module; a program has its own, as upstream infers it.
     """
 
     name: str

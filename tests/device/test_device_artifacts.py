@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import imported
 from kernels import glsl
 from upstream_graphs import UpstreamGraph, bundle, cases, envelope_of, module, payload_of, write_package
 
@@ -230,7 +231,7 @@ def test_modules_in_upstreams_frames_run_on_the_values_of_the_artifact(driver: D
 
 
 def test_a_package_runs_and_gives_its_weights(opened: Driver, tmp_path: Path) -> None:
-    brotli = pytest.importorskip("brotli")
+    brotli = imported("brotli")
     weights = np.arange(1000, dtype=np.float32).tobytes()
     write_package(tmp_path / "package", enveloped(), weights, brotli.compress(weights))
     package = from_artifact(tmp_path / "package")

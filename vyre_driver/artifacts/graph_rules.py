@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.artifacts.parts import GraphValue, Lifetime
+from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
 
@@ -67,7 +68,7 @@ def _check_node(values: Sequence[GraphValue], node: GraphNode) -> None:
             _refuse(f"buffer {port.buffer!r} is bound twice")
         if port.value in taken:
             _refuse(f"value {port.value} is bound to the buffers {taken[port.value]!r} and {port.buffer!r}")
-        if port.value >= len(values):
+        if not 0 <= port.value < len(values):
             _refuse(f"value {port.value} of buffer {port.buffer!r} is none of the {len(values)} before the node")
         bound.add(port.buffer)
         taken[port.value] = port.buffer
@@ -115,9 +116,11 @@ def _check_buffer(node: GraphNode, port: GraphInput | GraphOutput, usable: froze
 def elements_of(contract: Contract) -> int | None:
     """Return the number of elements, None where a symbol decides it; raises InvalidProgram if it passes 64 bits."""
     extents = [extent for extent in contract.shape if isinstance(extent, int)]
+    if any(not 0 <= extent <= U64_MAX for extent in extents):
+        _refuse(f"the shape {contract.shape} has an extent that is no u64")
     if len(extents) < len(contract.shape):
         return None
     count = math.prod(extents)
-    if count >> 64:
+    if count > U64_MAX:
         _refuse(f"the shape {contract.shape} has more than 2**64 - 1 elements")
     return count

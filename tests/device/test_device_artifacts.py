@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from extras import imported
 from kernels import glsl
-from upstream_graphs import UpstreamGraph, bundle, cases, envelope_of, module, payload_of, write_package
+from upstream_graphs import UpstreamGraph, artifact_of, bundle, cases, envelope_of, module, payload_of, write_package
 
 from vyre_driver import DataType, Driver, Program, from_artifact
 from vyre_driver.artifacts import (
@@ -219,7 +219,7 @@ def enveloped() -> bytes:
     """An envelope of the artifact ``bin_Add`` with code that adds seven instead, so that one tells which of the two ran."""
     case = CASES["bin_Add"]
     code = bundle([module(glsl(ADD_SEVEN), case.bytes_of["program"])])
-    return envelope_of(case.bytes_of["artifact"], payload_of(case.bytes_of["artifact"], code, [0, 1], (1, 1, 1)))
+    return envelope_of(case.bytes_of["artifact"], payload_of(case.bytes_of["artifact"], code, [0, 1]))
 
 
 def test_modules_in_upstreams_frames_run_on_the_values_of_the_artifact(driver: Driver) -> None:
@@ -240,12 +240,43 @@ def test_a_package_runs_and_gives_its_weights(opened: Driver, tmp_path: Path) ->
     assert package.spirv().run(opened, {"x": x})["out"].tolist() == (x + 7).tolist()  # type: ignore[union-attr]
 
 
+def chain(*names: str) -> bytes:
+    """An artifact that doubles a value and adds it to the result; its buffers have these names."""
+    first, second, third = names
+    double = step(load(first, gid_x()) * u32(2), words(first, 0, 8), words(second, 1, 8, is_output=True), target=second)
+    total = load(second, gid_x()) + load(first, gid_x())
+    buffers = words(first, 0, 8), words(second, 1, 8), words(third, 2, 8, is_output=True)
+    nodes = [("double", double, [0], [1]), ("sum", step(total, *buffers, target=third), [0, 1], [2])]
+    return artifact_of([("x", "invocation"), ("twice", "invocation"), ("thrice", "output")], nodes, 8)
+
+
+@pytest.mark.parametrize("names", [("x", "twice", "thrice"), ("a", "b", "c")], ids=["by name", "by order"])
+def test_the_nodes_of_an_artifact_run_in_order(opened: Driver, names: tuple[str, str, str]) -> None:
+    results = read_artifact(chain(*names)).run(opened, {"x": np.arange(8, dtype=np.uint32)})  # type: ignore[union-attr]
+    assert {name: array.tolist() for name, array in results.items()} == {"thrice": list(range(0, 24, 3))}
+
+
+def test_an_artifact_whose_values_fit_no_buffers_is_refused() -> None:
+    artifact = artifact_of([("x", "invocation"), ("y", "output")], [("sum", SUMMED, [0], [1])], 8)
+    with pytest.raises(
+        InvalidProgram, match="node 'sum' takes 1 values and makes 1, and its program has 2 buffers to read and 1"
+    ):
+        read_artifact(artifact).schedule()  # type: ignore[union-attr]
+
+
+def test_modules_of_several_stages_run_in_order(opened: Driver) -> None:
+    artifact = chain("x", "twice", "thrice")
+    program = CASES["bin_Add"].bytes_of["program"]
+    code = bundle([module(glsl(ADD_SEVEN), program), module(glsl(ADD_SEVEN), program, group=1, stage=1)])
+    envelope = read_artifact(envelope_of(artifact, payload_of(artifact, code, [0, 1], [1, 2])))
+    assert isinstance(envelope, Envelope)
+    assert envelope.spirv().run(opened, {"x": np.arange(8, dtype=np.uint32)})["thrice"].tolist() == list(range(14, 22))
+
+
 def test_a_module_whose_buffer_has_no_value_is_refused() -> None:
     case = CASES["bin_Add"]
     code = bundle([module(glsl(ADD_SEVEN), case.bytes_of["program"])])
-    envelope = read_artifact(
-        envelope_of(case.bytes_of["artifact"], payload_of(case.bytes_of["artifact"], code, [0], (1, 1, 1)))
-    )
+    envelope = read_artifact(envelope_of(case.bytes_of["artifact"], payload_of(case.bytes_of["artifact"], code, [0])))
     assert isinstance(envelope, Envelope)
     with pytest.raises(InvalidProgram, match="module 0 has buffer 'y' at binding 1, where its entry has no value"):
         envelope.spirv().schedule()

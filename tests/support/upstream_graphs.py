@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from blake3 import blake3
 
-from vyre_driver.artifacts import envelope, payload
+from vyre_driver.artifacts import envelope, neutral, payload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,18 +84,50 @@ def module(code: SpirvModule, program: bytes, entry_point: str = "main", group: 
     }
 
 
-def payload_of(artifact: bytes, code: bytes, bindings: list[int], grid: tuple[int, int, int]) -> bytes:
-    """Return code for the target "spv" in upstream's frame: one entry, whose value ``bindings[n]`` is at binding n."""
+def artifact_of(values: list[tuple[str, str]], nodes: list[tuple[str, Program, list[int], list[int]]], count: int) -> bytes:
+    """Return an artifact in upstream's frame: values of ``count`` words with lifetimes, nodes with what they take and make."""
+    stages = {"first_stage": 0, "last_stage": 0}
+    empty = ("fusion", "barriers", "materializations", "candidates_explored", "search_budget", "search_work", "selection_cost")
+    sizes = {"element_count": count, "byte_count": 4 * count}
+    document = {
+        "schema_version": 4,
+        "nodes": [{"id": at, "name": name, "program": list(code.to_wire())} for at, (name, code, _, _) in enumerate(nodes)],
+        "dependencies": [],
+        "selected_plan": dict.fromkeys((*empty, "pruned_fusions")),
+        "abi": {
+            "resources": [{"slot": at, "value": at, "dtype": "U32", "access": "read_write"} for at in range(len(values))],
+            "entries": [{"node": at, "inputs": taken, "outputs": made} for at, (_, _, taken, made) in enumerate(nodes)],
+        },
+        "resources": [
+            {"value": at, "name": name, **sizes, "lifetime": lifetime, **stages} for at, (name, lifetime) in enumerate(values)
+        ],
+        "resource_envelope": {"total_bytes": 0, "peak_live_bytes": 0},
+        "geometry": [{"node": at, "workgroup_size": list(node[1].workgroup_size)} for at, node in enumerate(nodes)],
+        "provenance": {"source_graph": [], "request": [], "compiler_version": "0.7.2"},
+    }
+    return neutral.FRAME.wrap(_json(document))
+
+
+def payload_of(artifact: bytes, code: bytes, *bindings: list[int]) -> bytes:
+    """Return code for the target "spv" in upstream's frame: an entry a node, with value ``bindings[node][n]`` at binding n."""
     kind = {"memory": "global", "access": "read_write"}
-    resources = [{"resource": value, "group": 0, "slot": slot, **kind} for slot, value in enumerate(bindings)]
-    entry = {"name": "main", "node": 0, "workgroup_size": [64, 1, 1], "grid_size": grid, "dynamic_shared_bytes": 0}
+    sizes = {"workgroup_size": [64, 1, 1], "grid_size": [1, 1, 1], "dynamic_shared_bytes": 0}
+    entries = [
+        {
+            "name": "main",
+            "node": node,
+            **sizes,
+            "resource_bindings": [{"resource": value, "group": 0, "slot": slot, **kind} for slot, value in enumerate(values)],
+        }
+        for node, values in enumerate(bindings)
+    ]
     limits = {"max_workgroup_size": [1024, 1024, 64], "max_invocations_per_workgroup": 1024, "max_dynamic_shared_bytes": 32768}
     document = {
         "schema_version": 3,
         "neutral_artifact": list(artifact[-32:]),
         "format": {"identity": "spv", "version": 1},
         "profile": {"identity": "spv", "generation": 1, **limits, "subgroup_size": 0},
-        "entries": [{**entry, "resource_bindings": resources}],
+        "entries": entries,
         "bytes": list(code),
     }
     return payload.FRAME.wrap(_json(document))

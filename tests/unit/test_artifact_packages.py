@@ -35,7 +35,7 @@ MODULE: dict[str, object] = {
     "bytes": [3, 2, 35, 7],
 }
 ARTIFACT = BIN_ADD.bytes_of["artifact"]
-ENVELOPE = envelope_of(ARTIFACT, payload_of(ARTIFACT, bundle([MODULE]), [0, 1], (1, 1, 1)))
+ENVELOPE = envelope_of(ARTIFACT, payload_of(ARTIFACT, bundle([MODULE]), [0, 1]))
 
 
 @pytest.fixture

@@ -134,6 +134,24 @@ def test_json_is_bounded_before_it_is_parsed() -> None:
     assert document.parse(b'"' + b"[" * 1000 + b'"') == "[" * 1000  # in a text they are none
 
 
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b'"' + b'\\"' * 1_000_001, "its JSON has 500001 texts and 1000001 escapes, over the limits of "),
+        (b'"' * 2_000_002, "its JSON has 1000001 texts and 0 escapes, over the limits of "),
+        (b'"' + b'\\"' * 1_000_000, "it is not JSON (Unterminated string starting at"),
+        (b"]" * 4_000_000, "its JSON closes what is not open"),
+        (b"[]" * 1_000_001, "its JSON has more than 1000000 lists and objects"),
+        (b"9" * 4_000_000, "its JSON has a number of more than 20 digits"),
+    ],
+    ids=["escapes", "texts", "an open text", "closed", "lists", "digits"],
+)
+def test_hostile_json_costs_no_more_than_its_size(data: bytes, problem: str) -> None:
+    with pytest.raises(InvalidContainer) as caught:
+        Document("a test").parse(data)
+    assert problem in caught.value.problem
+
+
 def _set(*path: str | int, to: object) -> Callable[[Any], object]:
     def change(document: Any) -> None:  # noqa: ANN401 -- JSON
         for step in path[:-1]:

@@ -17,9 +17,13 @@ Member = TypeVar("Member")
 
 MAX_DEPTH = 128  # of serde_json, which wrote it
 MAX_ITEMS = 1_000_000  # objects and lists together, and what a list of anything but bytes holds
+MAX_TEXTS = 1_000_000
+MAX_ESCAPES = 1_000_000
 MAX_NAME_BYTES = 4_096
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# One that nothing ends goes to the end: it is never looked for again from within, which would take time squared.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"[0-9]{21}")
 _BRACKET = re.compile(rb"[\[\]{}]")
 _OPENING = b"[{"
 
@@ -57,13 +61,19 @@ class Document:
         return value
 
     def _check_bounds(self, data: bytes) -> None:
-        """Check nesting and number of lists and objects, which decide what parsing costs."""
+        """Check the numbers of texts, lists and objects, and how deep these nest: they decide what parsing costs."""
+        texts, escapes = data.count(b'"') // 2, data.count(b"\\")
+        if texts > MAX_TEXTS or escapes > MAX_ESCAPES:
+            self.refuse(f"its JSON has {texts} texts and {escapes} escapes, over the limits of {MAX_TEXTS} and {MAX_ESCAPES}")
+        bare = _STRING.sub(b"", data)
+        if _LONG_NUMBER.search(bare):
+            self.refuse("its JSON has a number of more than 20 digits")
         depth = number = 0
-        for match in _BRACKET.finditer(_STRING.sub(b"", data)):
-            if match[0] not in _OPENING:
-                depth -= 1
-                continue
-            depth, number = depth + 1, number + 1
+        for match in _BRACKET.finditer(bare):
+            is_opening = match[0] in _OPENING
+            depth, number = depth + (1 if is_opening else -1), number + is_opening
+            if depth < 0:
+                self.refuse("its JSON closes what is not open")
             if depth > MAX_DEPTH:
                 self.refuse(f"its JSON nests deeper than {MAX_DEPTH} levels")
             if number > MAX_ITEMS:

@@ -84,11 +84,17 @@ def _bound(driver: Driver, step: Step, placed: list[Buffer]) -> BoundKernel:
     return kernel.bind(*buffers, workgroups=workgroups, label=step.name)
 
 
-def _grid(program: Program, plan: BindingPlan, buffers: list[Buffer]) -> tuple[int, int, int]:
-    """Return the grid that upstream gives a program: it covers a number of elements, whatever shape they have."""
+def _grid(program: Program, plan: BindingPlan, buffers: list[Buffer]) -> tuple[int, int, int] | None:
+    """Return the grid that upstream gives a program: it covers a number of elements, whatever shape they have.
+
+    None for a program of one axis, whose kernel finds the same, and may be tuned.
+    """
+    found = program.stats().capabilities
+    if program.workgroup_size[1:] == (1, 1) and ProgramCapability.GRID_AXES not in found:
+        return None
     lengths = {one.buffer_index: buffer.nbytes // one.stride for one, buffer in zip(plan.descriptors, buffers, strict=True)}
     counted = [replace(one, element_count=lengths.get(one.buffer_index, one.element_count)) for one in plan.bindings]
-    has_atomics = ProgramCapability.ATOMICS in program.stats().capabilities
+    has_atomics = ProgramCapability.ATOMICS in found
     count = dispatch_element_count(replace(plan, bindings=tuple(counted)), has_atomics=has_atomics)
     return covering_grid(count, program.workgroup_size)
 

@@ -11,9 +11,10 @@ from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vyre_driver.artifacts.parts import Contract, GraphInput, GraphNode, GraphOutput
+    from vyre_driver.ir.buffers import BufferDecl
 
 _READ = frozenset({BufferAccess.READ_ONLY, BufferAccess.READ_WRITE, BufferAccess.UNIFORM})
 _WRITTEN = frozenset({BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY})
@@ -61,6 +62,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 def _check_node(values: Sequence[GraphValue], node: GraphNode) -> None:
+    buffers = {buffer.name: buffer for buffer in reversed(node.program.buffers)}
     bound: set[str] = set()
     taken: dict[int, str] = {}  # the buffer by the value
     for port in node.inputs:
@@ -75,32 +77,34 @@ def _check_node(values: Sequence[GraphValue], node: GraphNode) -> None:
         given, asked = values[port.value].contract, port.contract
         if (given.element, given.shape, given.lifetime) != (asked.element, asked.shape, asked.lifetime):
             _refuse(f"the contract of buffer {port.buffer!r} is not that of value {values[port.value].name!r}")
-        _check_buffer(node, port, _READ)
+        _check_buffer(buffers, port, _READ)
     for made in node.outputs:
         prior = made.successor_of
         if prior is not None:
-            _check_successor(values, node, made, taken)
+            _check_successor(values, buffers, made, taken)
         if made.buffer in bound and (prior is None or taken[prior] != made.buffer):
             _refuse(f"buffer {made.buffer!r} is bound twice")
         bound.add(made.buffer)
-        _check_buffer(node, made, _WRITTEN)
+        _check_buffer(buffers, made, _WRITTEN)
 
 
-def _check_successor(values: Sequence[GraphValue], node: GraphNode, port: GraphOutput, taken: dict[int, str]) -> None:
+def _check_successor(
+    values: Sequence[GraphValue], buffers: Mapping[str, BufferDecl], port: GraphOutput, taken: Mapping[int, str]
+) -> None:
     """Check that an output may replace a retained value: it is of the same kind, and the node reads that value."""
     number = port.successor_of
     if number is None or number not in taken:
         _refuse(f"output {port.name!r} replaces value {number}, which the node does not take")
     prior, after = values[number].contract, port.contract
-    buffer = node.program.buffer(port.buffer)
+    buffer = buffers.get(port.buffer)
     becomes_output = after.lifetime is Lifetime.OUTPUT and buffer is not None and buffer.is_output
     is_alike = prior == (after._replace(lifetime=Lifetime.RETAINED) if becomes_output else after)
     if prior.lifetime is not Lifetime.RETAINED or not is_alike:
         _refuse(f"output {port.name!r} cannot replace value {values[number].name!r}, whose contract is another")
 
 
-def _check_buffer(node: GraphNode, port: GraphInput | GraphOutput, usable: frozenset[BufferAccess]) -> None:
-    buffer, contract = node.program.buffer(port.buffer), port.contract
+def _check_buffer(buffers: Mapping[str, BufferDecl], port: GraphInput | GraphOutput, usable: frozenset[BufferAccess]) -> None:
+    buffer, contract = buffers.get(port.buffer), port.contract
     if buffer is None:
         _refuse(f"its program has no buffer {port.buffer!r}")
     if buffer.element != contract.element:

@@ -50,7 +50,7 @@ _ACCESSES = {
 }
 _ACCESS_TAGS = {access: tag for tag, access in _ACCESSES.items()}
 _LIFETIMES = {lifetime.value: lifetime for lifetime in Lifetime}
-_LEAST_CONTRACT = 14  # bytes: the shortest type has five
+_LEAST_CONTRACT = 14  # bytes: the shortest type has four
 _U32 = struct.Struct("<I")
 
 

@@ -114,8 +114,9 @@ class NeutralArtifact(Runnable):
         by_name = {self.resources[number].name: number for number in (*node.inputs, *node.outputs)}
         if set(by_name) == set(buffers):
             return by_name
-        outputs = [name for name in buffers if self._is_made(node.program, name)]
-        inputs = [name for name in buffers if name not in outputs]
+        is_output = {buffer.name: buffer.is_output for buffer in node.program.buffers}
+        outputs = [name for name in buffers if is_output[name]]
+        inputs = [name for name in buffers if not is_output[name]]
         if (len(inputs), len(outputs)) != (len(node.inputs), len(node.outputs)):
             raise InvalidProgram(
                 f"node {node.name!r} takes {len(node.inputs)} values and makes {len(node.outputs)}, and its program has "
@@ -123,11 +124,6 @@ class NeutralArtifact(Runnable):
                 fix="run the graph (VGR0) that it was compiled from",
             )
         return dict(zip((*inputs, *outputs), (*node.inputs, *node.outputs), strict=True))
-
-    @staticmethod
-    def _is_made(program: Program, name: str) -> bool:
-        buffer = program.buffer(name)
-        return buffer is not None and buffer.is_output
 
 
 def _resources(document: Document, listed: object, abi: object) -> tuple[Resource, ...]:

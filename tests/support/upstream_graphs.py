@@ -87,13 +87,12 @@ def module(code: SpirvModule, program: bytes, entry_point: str = "main", group: 
 def artifact_of(values: list[tuple[str, str]], nodes: list[tuple[str, Program, list[int], list[int]]], count: int) -> bytes:
     """Return an artifact in upstream's frame: values of ``count`` words with lifetimes, nodes with what they take and make."""
     stages = {"first_stage": 0, "last_stage": 0}
-    empty = ("fusion", "barriers", "materializations", "candidates_explored", "search_budget", "search_work", "selection_cost")
     sizes = {"element_count": count, "byte_count": 4 * count}
     document = {
         "schema_version": 4,
         "nodes": [{"id": at, "name": name, "program": list(code.to_wire())} for at, (name, code, _, _) in enumerate(nodes)],
         "dependencies": [],
-        "selected_plan": dict.fromkeys((*empty, "pruned_fusions")),
+        "selected_plan": _document(cases()["bin_Add"].bytes_of["artifact"])["selected_plan"],
         "abi": {
             "resources": [{"slot": at, "value": at, "dtype": "U32", "access": "read_write"} for at in range(len(values))],
             "entries": [{"node": at, "inputs": taken, "outputs": made} for at, (_, _, taken, made) in enumerate(nodes)],
@@ -103,7 +102,7 @@ def artifact_of(values: list[tuple[str, str]], nodes: list[tuple[str, Program, l
         ],
         "resource_envelope": {"total_bytes": 0, "peak_live_bytes": 0},
         "geometry": [{"node": at, "workgroup_size": list(node[1].workgroup_size)} for at, node in enumerate(nodes)],
-        "provenance": {"source_graph": [], "request": [], "compiler_version": "0.7.2"},
+        "provenance": {"source_graph": [0] * 32, "request": [0] * 32, "compiler_version": "0.7.2"},
     }
     return neutral.FRAME.wrap(_json(document))
 
@@ -162,6 +161,10 @@ def write_package(folder: Path, packed: bytes, weights: bytes, compressed_weight
     (folder / "manifest.json").write_text(json.dumps(manifest | changes, indent=2), "utf-8")
     (folder / "artifact.vmk.lzma").write_bytes(lzma.compress(packed, lzma.FORMAT_ALONE))
     (folder / "weights.brotli").write_bytes(compressed_weights)
+
+
+def _document(framed: bytes) -> Any:  # noqa: ANN401 -- JSON
+    return json.loads(framed[10:-32])
 
 
 def _json(document: object) -> bytes:

@@ -177,6 +177,20 @@ def _set(*path: str | int, to: object) -> Callable[[Any], object]:
         ("artifact", _set("resources", 1, "name", to="x"), "two resources have one name"),
         ("artifact", _set("geometry", 0, "workgroup_size", to=[32, 1, 1]), "geometry[0] is not that of the program of node 0"),
         ("artifact", _set("selected_plan", to={}), "selected_plan has the keys , not 'fusion', "),
+        (
+            "artifact",
+            _set("selected_plan", "fusion", 0, "legality", 0, to=[1]),
+            "selected_plan.fusion[0].legality[0] has 1 bytes",
+        ),
+        (
+            "artifact",
+            _set("selected_plan", "materializations", 0, "reason", to="x"),
+            "selected_plan.materializations[0].reason is",
+        ),
+        ("artifact", _set("selected_plan", "selection_cost", "total", to=2**64), "selected_plan.selection_cost.total is not a"),
+        ("artifact", _set("dependencies", 0, "from", to={"edge": 0}), "dependencies[0].from has the keys 'edge', not 'node'"),
+        ("artifact", _set("dependencies", 0, "value", to="1"), "dependencies[0].value is not a whole number"),
+        ("artifact", _set("provenance", "request", to=[]), "provenance.request has 0 bytes, not 32"),
         ("payload", _set("neutral_artifact", to=[1]), "neutral_artifact has 1 bytes, not 32"),
         ("payload", _set("entries", to=[]), "it has no entries"),
         (

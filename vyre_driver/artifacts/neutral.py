@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.artifacts import plan
 from vyre_driver.artifacts.data_types import data_type
 from vyre_driver.artifacts.documents import Document
 from vyre_driver.artifacts.faults import program_of
@@ -30,10 +31,12 @@ _MEMBERS = (
     *("resources", "resource_envelope", "geometry", "provenance"),
 )
 _RESOURCE = ("value", "name", "element_count", "byte_count", "lifetime", "first_stage", "last_stage")
-_PLAN = (
-    *("fusion", "barriers", "materializations", "candidates_explored"),
-    *("search_budget", "search_work", "selection_cost", "pruned_fusions"),
-)
+_UNUSED = {
+    "dependencies": plan.DEPENDENCIES,
+    "selected_plan": plan.SELECTED_PLAN,
+    "resource_envelope": plan.RESOURCE_ENVELOPE,
+    "provenance": plan.PROVENANCE,
+}
 _LIFETIMES = {lifetime.name.lower(): lifetime for lifetime in Lifetime}
 _ACCESSES = {name: name for name in ("read_only", "write_only", "read_write", "uniform")}
 
@@ -81,15 +84,13 @@ class NeutralArtifact(Runnable):
         top = dict(zip(_MEMBERS, document.members(document.parse(body), "the artifact", *_MEMBERS), strict=True))
         if top["schema_version"] != FRAME.version:
             document.refuse(f"schema_version is not the {FRAME.version} of its frame")
-        document.items(top["dependencies"], "dependencies")
-        document.members(top["selected_plan"], "selected_plan", *_PLAN)
-        document.members(top["resource_envelope"], "resource_envelope", "total_bytes", "peak_live_bytes")
-        provenance = document.members(top["provenance"], "provenance", "source_graph", "request", "compiler_version")
+        for name, check in _UNUSED.items():
+            check(document, top[name], name)
         resource_abi, entries = document.members(top["abi"], "abi", "resources", "entries")
         resources = _resources(document, top["resources"], resource_abi)
         nodes = _nodes(document, top["nodes"], entries, len(resources))
         _check_geometry(document, top["geometry"], nodes)
-        return cls(nodes, resources, document.text(provenance[2], "provenance.compiler_version"), digest)
+        return cls(nodes, resources, top["provenance"]["compiler_version"], digest)
 
     def values(self) -> tuple[Value, ...]:
         """Return the values of its schedule: what no node makes is given."""

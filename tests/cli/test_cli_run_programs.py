@@ -39,8 +39,8 @@ def test_a_program_of_upstream_runs_with_the_result_of_its_oracle(run_here: RunC
 
 @pytest.mark.device
 def test_a_program_is_read_from_standard_input(run_cli: RunChild, program: Path, work: Path) -> None:
-    with program.open("rb") as given:
-        done = run_cli("run", "-", "--in", "x=words.npy", "--out", "out=out.bin", stdin=given)
+    with program.open("rb") as file:
+        done = run_cli("run", "-", "--in", "x=words.npy", "--out", "out=out.bin", stdin=file)
     assert (done.status, done.complaint) == (0, [])
     assert (work / "out.bin").read_bytes() == OUTPUT
 
@@ -48,13 +48,13 @@ def test_a_program_is_read_from_standard_input(run_cli: RunChild, program: Path,
 @pytest.mark.usefixtures("program")
 def test_what_does_not_fit_a_program_is_refused(refused_here: Refused, work: Path) -> None:
     (work / "cut.vyre").write_bytes(WIRE[:-1])
-    told = {
+    messages = {
         "entry": refused_here("run", "program.vyre", "--entry", "main"),
         "missing": refused_here("run", "program.vyre"),
         "no number": refused_here("run", "program.vyre", "--in", "x=words.npy", "--spec", "n=x"),
         "cut": refused_here("run", "cut.vyre"),
     }
-    assert told == {
+    assert messages == {
         "entry": "2501: a program has no entry points, and --entry names one. Fix: leave --entry out.",
         "missing": "2201: the program has input 'x' at binding 0, and nothing was given for it. Fix: add --in x=FILE or "
         "--in x=random:N.",

@@ -61,8 +61,8 @@ def arrays_of(graph: Graph) -> dict[str, NDArray[Any]]:
 
 def reference(program: Program, arrays: dict[str, NDArray[Any]]) -> dict[str, bytes]:
     plan = BindingPlan.build(program)
-    found = interpret(program, [arrays[program.buffers[place].name] for place in plan.input_indices]).outputs
-    return {program.buffers[place].name: array.tobytes() for place, array in zip(plan.output_indices, found, strict=True)}
+    outputs = interpret(program, [arrays[program.buffers[place].name] for place in plan.input_indices]).outputs
+    return {program.buffers[place].name: array.tobytes() for place, array in zip(plan.output_indices, outputs, strict=True)}
 
 
 @pytest.mark.parametrize("case", SHARED.values(), ids=SHARED)

@@ -55,16 +55,16 @@ def read(data: bytes) -> bool:
     global slowest  # noqa: PLW0603 -- the figure of the run
     began = time.perf_counter()
     try:
-        found = read_artifact(data)
+        artifact = read_artifact(data)
     except InvalidContainer:
-        found = None
+        artifact = None
     took = time.perf_counter() - began
     slowest = max(slowest, took)
     assert took < SLOW_S, f"{len(data)} bytes took {took:.1f} s"
-    outcomes["refused" if found is None else "read"] += 1
-    if isinstance(found, Graph):
-        assert Graph.from_wire(found.to_wire()) == found
-    return found is not None
+    outcomes["refused" if artifact is None else "read"] += 1
+    if isinstance(artifact, Graph):
+        assert Graph.from_wire(artifact.to_wire()) == artifact
+    return artifact is not None
 
 
 def mutated(rng: random.Random, inputs: list[bytes]) -> bytes:
@@ -94,23 +94,23 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("seconds", type=int, nargs="?", default=600)
     options.add_argument("--seed", type=int, default=1)
-    given = options.parse_args()
-    rng = random.Random(given.seed)  # noqa: S311 -- no secret
+    arguments = options.parse_args()
+    rng = random.Random(arguments.seed)  # noqa: S311 -- no secret
     inputs = seeds()
-    end = time.monotonic() + given.seconds
+    end = time.monotonic() + arguments.seconds
     while time.monotonic() < end:
         data = mutated(rng, inputs)
         tried = [data]
         if data[:4] in FRAMES:
             tried.append(FRAMES[data[:4]].wrap(data[10:-32]))
-        for one in tried:
+        for attempt in tried:
             try:
-                is_new = read(one) and len(inputs) < 2000
+                is_new = read(attempt) and len(inputs) < 2000
             except BaseException:
-                print(f"input: {one.hex()}")
+                print(f"input: {attempt.hex()}")
                 raise
             if is_new:
-                inputs.append(one)
+                inputs.append(attempt)
     print(f"{outcomes['read']} read, {outcomes['refused']} refused, slowest {slowest * 1000:.0f} ms")
 
 

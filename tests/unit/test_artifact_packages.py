@@ -46,9 +46,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened(folder: Path) -> Package:
-    found = from_artifact(folder)
-    assert isinstance(found, Package)
-    return found
+    package = from_artifact(folder)
+    assert isinstance(package, Package)
+    return package
 
 
 def problem_of(folder: Path) -> str:
@@ -61,7 +61,9 @@ def test_a_package_is_read_whole(folder: Path) -> None:
     package = opened(folder)
     assert (package.name, package.target, package.manifest["aot_version"]) == ("sum", "spv", "0.7.2")
     assert package.envelope.artifact.digest == BIN_ADD.bytes_of["artifact_digest"]
-    assert [(one.entry_point, one.nodes, one.code) for one in package.spirv().modules] == [("main", (0,), b"\3\2\x23\7")]
+    assert [(module.entry_point, module.nodes, module.code) for module in package.spirv().modules] == [
+        ("main", (0,), b"\3\2\x23\7")
+    ]
     assert package.weights() == package.weights(len(WEIGHTS)) == WEIGHTS
 
 
@@ -146,10 +148,10 @@ def test_weights_that_are_not_what_the_manifest_says_are_refused(folder: Path, p
 def test_without_brotli_only_the_weights_are_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
-    def without(name: str, *given: Any, **named: Any) -> object:  # noqa: ANN401 -- those of __import__
+    def without(name: str, *arguments: Any, **options: Any) -> object:  # noqa: ANN401 -- those of __import__
         if name == "brotli":
             raise ImportError("No module named 'brotli'")
-        return real(name, *given, **named)
+        return real(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(BackendUnavailable, match=r"brotli cannot be imported .* Fix: pip install 'vyre-driver\[aot\]'"):

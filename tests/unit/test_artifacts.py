@@ -71,8 +71,8 @@ def test_a_graph_is_read_written_and_identified_as_upstream_does(case: UpstreamG
 
 @pytest.mark.parametrize("case", WITH_ARTIFACT, ids=[case.name for case in WITH_ARTIFACT])
 def test_an_artifact_has_the_program_of_its_graph_and_upstreams_digest(case: UpstreamGraph, tmp_path: Path) -> None:
-    (tmp_path / "one.vmk").write_bytes(case.bytes_of["artifact"])
-    artifact, graph = from_artifact(tmp_path / "one.vmk"), Graph.from_wire(case.bytes_of["graph"])
+    (tmp_path / "add.vmk").write_bytes(case.bytes_of["artifact"])
+    artifact, graph = from_artifact(tmp_path / "add.vmk"), Graph.from_wire(case.bytes_of["graph"])
     assert isinstance(artifact, NeutralArtifact)
     assert (artifact.digest, artifact.compiler_version) == (case.bytes_of["artifact_digest"], "0.7.2")
     assert artifact.schedule().steps[0].buffers == graph.schedule().steps[0].buffers
@@ -205,8 +205,8 @@ def _set(*path: str | int, to: object) -> Callable[[Any], object]:
 def test_a_document_that_is_not_what_its_frame_says_is_refused(
     kind: str, change: Callable[[Any], object], problem: str
 ) -> None:
-    found = problem_of(rewrapped(FRAMES[kind], BIN_ADD.bytes_of[kind], change)).partition(": ")[2]
-    assert found.startswith(problem)
+    message = problem_of(rewrapped(FRAMES[kind], BIN_ADD.bytes_of[kind], change)).partition(": ")[2]
+    assert message.startswith(problem)
 
 
 def test_code_of_another_artifact_is_refused_in_an_envelope() -> None:

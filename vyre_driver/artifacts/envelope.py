@@ -42,7 +42,7 @@ class Envelope(Runnable):
         Raises
         ------
         InvalidContainer
-            If they are not one such envelope, or what it holds does not belong together.
+            If they are not one such envelope, or its parts do not belong together.
         """
         body, digest = FRAME.unwrap(data)
         document = Document(FRAME.what, FRAME.body_at)
@@ -53,7 +53,7 @@ class Envelope(Runnable):
         items = enumerate(document.items(targets, "target_payloads"))
         payloads = tuple([TargetPayload.from_bytes(document.octets(item, f"target_payloads[{at}]")) for at, item in items])
         formats = [payload.format for payload in payloads]
-        if formats != sorted(set(formats), key=lambda one: (one[0].encode(), one[1])):
+        if formats != sorted(set(formats), key=lambda pair: (pair[0].encode(), pair[1])):
             document.refuse("its payloads are not in the order of their formats, or two have one format")
         for payload in payloads:
             _check_payload(document, artifact, payload)
@@ -76,7 +76,9 @@ class Envelope(Runnable):
         for payload in self.payloads:
             if payload.format == SPIRV:
                 return SpirvArtifact(self.artifact, payload.entries, payload.modules())
-        formats = ", ".join(f"{identity} version {version}" for identity, version in (one.format for one in self.payloads))
+        formats = ", ".join(
+            f"{identity} version {version}" for identity, version in (payload.format for payload in self.payloads)
+        )
         raise UnsupportedFeature(
             f"the envelope has no code of format {SPIRV[0]} version {SPIRV[1]} (there is: {formats or 'none'})",
             fix="run it without spirv(), by its programs",

@@ -85,7 +85,8 @@ class Graph(Runnable):
         symbols, constants = symbols or {}, constants or {}
         names = {extent for value in self.values for extent in value.contract.shape if isinstance(extent, str)}
         _check_names("symbols", symbols, names)
-        _check_names("constants", constants, {one.name for one in self.values if one.contract.lifetime is Lifetime.CONSTANT})
+        constant_names = {value.name for value in self.values if value.contract.lifetime is Lifetime.CONSTANT}
+        _check_names("constants", constants, constant_names)
         for what, digest in (("configuration_digest", configuration_digest), *constants.items()):
             if not isinstance(digest, bytes) or len(digest) != _DIGEST_BYTES:
                 raise InvalidInput(f"{what} is not a digest of {_DIGEST_BYTES} bytes", fix="give the bytes of a digest")
@@ -136,17 +137,17 @@ def _scheduled(value: GraphValue, memory: int, *, is_given: bool) -> Value:
     return Value(value.name, contract.element, contract.shape, contract.lifetime, memory, is_given)
 
 
-def _check_names(what: str, given: Mapping[str, object], names: set[str]) -> None:
-    if set(given) != names:
-        wrong = sorted(map(str, set(given) ^ names))
+def _check_names(what: str, values: Mapping[str, object], names: set[str]) -> None:
+    if set(values) != names:
+        wrong = sorted(map(str, set(values) ^ names))
         raise InvalidInput(
-            f"the {what} of the graph are {sorted(names)}, and {sorted(given)} are given ({wrong[0]!r} is in one alone)",
+            f"the {what} of the graph are {sorted(names)}, and {sorted(values)} are given ({wrong[0]!r} is in one alone)",
             fix=f"give exactly the {what} of the graph",
         )
 
 
-def _in_order(given: Mapping[str, Item]) -> list[tuple[str, Item]]:
-    return sorted(given.items(), key=lambda pair: pair[0].encode())
+def _in_order(items: Mapping[str, Item]) -> list[tuple[str, Item]]:
+    return sorted(items.items(), key=lambda pair: pair[0].encode())
 
 
 def _sized(data: bytes) -> bytes:

@@ -74,8 +74,8 @@ def _check_node(values: Sequence[GraphValue], node: GraphNode) -> None:
             _refuse(f"value {port.value} of buffer {port.buffer!r} is none of the {len(values)} before the node")
         bound.add(port.buffer)
         taken[port.value] = port.buffer
-        given, asked = values[port.value].contract, port.contract
-        if (given.element, given.shape, given.lifetime) != (asked.element, asked.shape, asked.lifetime):
+        provided, expected = values[port.value].contract, port.contract
+        if provided._replace(access=expected.access) != expected:
             _refuse(f"the contract of buffer {port.buffer!r} is not that of value {values[port.value].name!r}")
         _check_buffer(buffers, port, _READ)
     for made in node.outputs:

@@ -189,11 +189,15 @@ def _contract_bytes(contract: Contract) -> bytes:
     element = _type_bytes(contract.element)
     if len(contract.shape) > MAX_RANK:
         _over("a shape", len(contract.shape), "dimensions", MAX_RANK)
-    extents = [b"\1" + _text(one) if isinstance(one, str) else b"\0" + struct.pack("<Q", one) for one in contract.shape]
+    extents = [_extent_bytes(extent) for extent in contract.shape]
     if len(element) > MAX_TYPE_BYTES:
         _over("a data type", len(element), "bytes", MAX_TYPE_BYTES)
     head = _U32.pack(len(element)) + element + _U32.pack(len(extents))
     return head + b"".join(extents) + bytes((_ACCESS_TAGS[contract.access], contract.lifetime.value))
+
+
+def _extent_bytes(extent: int | str) -> bytes:
+    return b"\1" + _text(extent) if isinstance(extent, str) else b"\0" + struct.pack("<Q", extent)
 
 
 def _type_bytes(element: DataType) -> bytes:

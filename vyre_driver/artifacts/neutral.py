@@ -96,8 +96,8 @@ class NeutralArtifact(Runnable):
         """Return the values of its schedule: what no node makes is given."""
         made = {number for node in self.nodes for number in node.outputs}
         return tuple(
-            Value(one.name, one.element, (one.element_count,), one.lifetime, number, number not in made)
-            for number, one in enumerate(self.resources)
+            Value(resource.name, resource.element, (resource.element_count,), resource.lifetime, number, number not in made)
+            for number, resource in enumerate(self.resources)
         )
 
     def schedule(self) -> Schedule:
@@ -137,9 +137,9 @@ def _resources(document: Document, listed: object, abi: object) -> tuple[Resourc
         if place >= len(known):
             document.refuse(f"abi.resources has {len(known)} items, fewer than resources")
         slot, value, element, access = document.members(known[place], f"abi.{where}", "slot", "value", "dtype", "access")
-        for what, given in ((f"{where}.value", number), (f"abi.{where}.slot", slot), (f"abi.{where}.value", value)):
-            if document.number(given, what) != place:
-                document.refuse(f"{what} is {given}, not {place}")
+        for what, actual in ((f"{where}.value", number), (f"abi.{where}.slot", slot), (f"abi.{where}.value", value)):
+            if document.number(actual, what) != place:
+                document.refuse(f"{what} is {actual}, not {place}")
         document.numbers([first, last], f"{where}.first_stage, last_stage")
         resource = Resource(
             document.text(name, f"{where}.name"),
@@ -166,9 +166,9 @@ def _nodes(document: Document, listed: object, entries: object, values: int) -> 
     for place, (item, entry) in enumerate(zip(items, known, strict=True)):
         number, name, wire = document.members(item, f"nodes[{place}]", "id", "name", "program")
         node, inputs, outputs = document.members(entry, f"abi.entries[{place}]", "node", "inputs", "outputs")
-        for what, given in ((f"nodes[{place}].id", number), (f"abi.entries[{place}].node", node)):
-            if document.number(given, what) != place:
-                document.refuse(f"{what} is {given}, not {place}")
+        for what, actual in ((f"nodes[{place}].id", number), (f"abi.entries[{place}].node", node)):
+            if document.number(actual, what) != place:
+                document.refuse(f"{what} is {actual}, not {place}")
         taken = document.numbers(inputs, f"abi.entries[{place}].inputs")
         made = document.numbers(outputs, f"abi.entries[{place}].outputs")
         for value in (*taken, *made):

@@ -70,7 +70,7 @@ class Package(Runnable):
         envelope = Envelope.from_bytes(plain)
         if envelope.artifact.digest.hex() != manifest["neutral_artifact_digest_hex"]:
             refuse(_WHAT, "the digest of its artifact is not that of the manifest")
-        known = {(one.format[0], one.digest.hex()) for one in envelope.payloads}
+        known = {(payload.format[0], payload.digest.hex()) for payload in envelope.payloads}
         if (manifest["target_payload_format"], manifest["target_payload_digest_hex"]) not in known:
             refuse(_WHAT, f"its envelope has no code of the target {manifest['target']!r} with the manifest's digest")
         return cls(folder, manifest["artifact_name"], manifest["target"], envelope, manifest)
@@ -145,11 +145,11 @@ def _unpacked_weights(packed: bytes, limit: int) -> bytes:
             f"the weights of a package are packed by Brotli, and brotli cannot be imported ({error})",
             fix="pip install 'vyre-driver[aot]'",
         ) from error
-    decoder, plain, size, given = brotli.Decompressor(), [], 0, packed
+    decoder, plain, size, rest = brotli.Decompressor(), [], 0, packed
     try:
         while not decoder.is_finished():
-            part = decoder.process(given, output_buffer_limit=_CHUNK_BYTES)
-            given = b""
+            part = decoder.process(rest, output_buffer_limit=_CHUNK_BYTES)
+            rest = b""
             size += len(part)
             if size > limit:
                 refuse(_WHAT, f"its weights have more than {limit} bytes")

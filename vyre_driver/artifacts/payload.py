@@ -163,7 +163,7 @@ def _entry(document: Document, item: object, where: str) -> TargetEntry:
         document.numbers(workgroup, f"{where}.workgroup_size", 3),
         document.numbers(grid, f"{where}.grid_size", 3),
         document.number(shared, f"{where}.dynamic_shared_bytes"),
-        tuple([_binding(document, one, f"{where}.resource_bindings[{place}]") for place, one in enumerate(items)]),
+        tuple([_binding(document, binding, f"{where}.resource_bindings[{place}]") for place, binding in enumerate(items)]),
     )
 
 

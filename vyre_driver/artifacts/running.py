@@ -42,12 +42,12 @@ class BoundSchedule:
         """Made by ``bind`` of a graph or an artifact; raises as that."""
         if not schedule.steps:
             raise InvalidProgram("there are no nodes, so there is nothing to run", fix="add a node")
-        given = _given(schedule, arrays)
-        extents = _extents(schedule, given, symbols)
+        contents = _contents(schedule, arrays)
+        extents = _extents(schedule, contents, symbols)
         memory: dict[int, Buffer] = {}
         for number, value in enumerate(schedule.values):
             if value.is_given:
-                array = given[value.name]
+                array = contents[value.name]
                 memory[number] = array if isinstance(array, Buffer) else driver.buffer(array, value.name)
             elif value.memory == number:
                 memory[number] = driver.empty(_made_shape(value, extents), _element(value).base, value.name)
@@ -89,36 +89,39 @@ def _grid(program: Program, plan: BindingPlan, buffers: list[Buffer]) -> tuple[i
 
     None for a program of one axis, whose kernel finds the same, and may be tuned.
     """
-    found = program.stats().capabilities
-    if program.workgroup_size[1:] == (1, 1) and ProgramCapability.GRID_AXES not in found:
+    capabilities = program.stats().capabilities
+    if program.workgroup_size[1:] == (1, 1) and ProgramCapability.GRID_AXES not in capabilities:
         return None
-    lengths = {one.buffer_index: buffer.nbytes // one.stride for one, buffer in zip(plan.descriptors, buffers, strict=True)}
-    counted = [replace(one, element_count=lengths.get(one.buffer_index, one.element_count)) for one in plan.bindings]
-    has_atomics = ProgramCapability.ATOMICS in found
+    bound = zip(plan.descriptors, buffers, strict=True)
+    counts = {binding.buffer_index: buffer.nbytes // binding.stride for binding, buffer in bound}
+    counted = [
+        replace(binding, element_count=counts.get(binding.buffer_index, binding.element_count)) for binding in plan.bindings
+    ]
+    has_atomics = ProgramCapability.ATOMICS in capabilities
     count = dispatch_element_count(replace(plan, bindings=tuple(counted)), has_atomics=has_atomics)
     return covering_grid(count, program.workgroup_size)
 
 
-def _given(schedule: Schedule, arrays: Mapping[str, object]) -> dict[str, NDArray[Any] | Buffer]:
+def _contents(schedule: Schedule, arrays: Mapping[str, object]) -> dict[str, NDArray[Any] | Buffer]:
     """Return the arrays of the values from outside, of the right types; raises InvalidInput."""
-    asked = {value.name: value for value in schedule.values if value.is_given}
-    for name in [*arrays, *asked]:
-        if name in asked and name in arrays:
+    expected = {value.name: value for value in schedule.values if value.is_given}
+    for name in [*arrays, *expected]:
+        if name in expected and name in arrays:
             continue
-        problem = f"nothing is given for {name!r}" if name in asked else f"{name!r} is no value that is given from outside"
-        raise InvalidInput(problem, fix=f"give exactly {', '.join(map(repr, asked)) or 'nothing'}", binding=name)
-    given = {}
-    for name, value in asked.items():
+        problem = f"nothing is given for {name!r}" if name in expected else f"{name!r} is no value that is given from outside"
+        raise InvalidInput(problem, fix=f"give exactly {', '.join(map(repr, expected)) or 'nothing'}", binding=name)
+    contents = {}
+    for name, value in expected.items():
         array = arrays[name]
-        given[name] = array if isinstance(array, Buffer) else as_array(array)
-        found, wanted = given[name].dtype, _element(value).base
-        if found != wanted:
+        contents[name] = array if isinstance(array, Buffer) else as_array(array)
+        dtype, element = contents[name].dtype, _element(value).base
+        if dtype != element:
             raise InvalidInput(
-                f"the array for {name!r} has elements of {found}, and {value.element} takes {wanted}",
-                fix=f"give an array of {wanted}",
+                f"the array for {name!r} has elements of {dtype}, and {value.element} takes {element}",
+                fix=f"give an array of {element}",
                 binding=name,
             )
-    return given
+    return contents
 
 
 def _element(value: Value) -> np.dtype[Any]:
@@ -132,7 +135,7 @@ def _element(value: Value) -> np.dtype[Any]:
     return element.dtype
 
 
-def _extents(schedule: Schedule, given: Mapping[str, NDArray[Any] | Buffer], symbols: Mapping[str, int]) -> dict[str, int]:
+def _extents(schedule: Schedule, contents: Mapping[str, NDArray[Any] | Buffer], symbols: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of the symbols, from ``symbols`` and the arrays' shapes; raises InvalidInput if they disagree."""
     extents: dict[str, int] = {}
     for name, number in symbols.items():
@@ -141,7 +144,7 @@ def _extents(schedule: Schedule, given: Mapping[str, NDArray[Any] | Buffer], sym
         extents[name] = number
     for value in schedule.values:
         if value.is_given:
-            _match(value, tuple(given[value.name].shape), extents)
+            _match(value, tuple(contents[value.name].shape), extents)
     return extents
 
 
@@ -177,4 +180,4 @@ def _made_shape(value: Value, extents: Mapping[str, int]) -> tuple[int, ...]:
                 fix="give it in symbols=" if extent else "write the graph with a number there",
                 binding=value.name,
             )
-    return tuple([extents[one] if isinstance(one, str) else one for one in value.shape]) + _element(value).shape
+    return tuple([extents[extent] if isinstance(extent, str) else extent for extent in value.shape]) + _element(value).shape

@@ -36,10 +36,6 @@ NO_OPERATOR = {
     BinOp.BALLOT: "the validator refuses it always",
     BinOp.WAVE_REDUCE: "the validator refuses it always",
     BinOp.WAVE_BROADCAST: "the validator refuses it always",
-    UnOp.UNPACK4_LOW: "not defined in the semantics",
-    UnOp.UNPACK4_HIGH: "not defined in the semantics",
-    UnOp.UNPACK8_LOW: "not defined in the semantics",
-    UnOp.UNPACK8_HIGH: "not defined in the semantics",
     AtomicOp.COMPARE_EXCHANGE_WEAK: "not supported in the semantics",
     AtomicOp.FETCH_NAND: "not supported in the semantics",
 }

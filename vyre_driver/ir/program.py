@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 
 ROOT_GENERATOR = "vyre.program.root"
 ROOT_GENERATORS = frozenset({ROOT_GENERATOR, f"anonymous::{ROOT_GENERATOR}"})
-"""What upstream's 0.4 to 0.7 name the region around a program, and its 0.8."""
+"""The names of the region around a program: that of upstream's 0.4 to 0.7, and that of its 0.8."""
 
 
 class GivesProgram(Protocol):

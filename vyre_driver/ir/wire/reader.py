@@ -148,7 +148,7 @@ def read_container(data: bytes, *, subgroup_sums: bool | None = None) -> Program
     InvalidContainer
         If the bytes are no such container, wholly and with the digest they give, or can be read both ways.
     InvalidProgram
-        If what it says is not a field of a program.
+        If what it says is not a field of a program, or is a buffer that no encoder writes.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
@@ -156,25 +156,27 @@ def read_container(data: bytes, *, subgroup_sums: bool | None = None) -> Program
     version = _checked_version(data)
     if version > wire_format.WITHOUT_REQUIREMENTS or subgroup_sums is False:
         return _read(data, version)
+    return _read(data, version, []) if subgroup_sums else _read_either_way(data, version)
+
+
+def _read_either_way(data: bytes, version: int) -> ProgramFields:
+    """Return the fields of a container of either way of writing subgroup reductions; refuse one that is of both."""
     sums: list[Expr] = []
-    if subgroup_sums:
-        return _read(data, version, sums)
-    without = _tried(data, version, sums)
-    if not sums and not isinstance(without, InvalidProgram):
-        return without
-    operated = _tried(data, version)
-    if not isinstance(without, InvalidProgram) and not isinstance(operated, InvalidProgram):
-        raise InvalidContainer(
-            "the bytes are of wire format 4, and their subgroup reductions can be read with an operator and without one",
-            fix="give subgroup_sums=True for what upstream up to 0.6.3 or vyre_driver 0.2 wrote, "
-            "False for what 0.6.4 or 0.6.5 did",
-            offset=4,
-        )
-    if not isinstance(operated, InvalidProgram):
-        return operated
-    if isinstance(without, InvalidProgram):
-        raise without
-    return without
+    as_sums = _tried(data, version, sums)
+    if not sums and isinstance(as_sums, ProgramFields):
+        return as_sums
+    with_operators = _tried(data, version)
+    if isinstance(as_sums, InvalidProgram):
+        if isinstance(with_operators, InvalidProgram):
+            raise as_sums
+        return with_operators
+    if isinstance(with_operators, InvalidProgram):
+        return as_sums
+    raise InvalidContainer(
+        "the bytes are of wire format 4, and their subgroup reductions can be read with an operator and without one",
+        fix="give subgroup_sums=True for what upstream up to 0.6.3 or vyre_driver 0.2 wrote, False for what 0.6.4 or 0.6.5 did",
+        offset=4,
+    )
 
 
 def _tried(data: bytes, version: int, sums: list[Expr] | None = None) -> ProgramFields | InvalidProgram:

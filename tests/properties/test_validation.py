@@ -35,7 +35,7 @@ def test_a_program_that_breaks_no_rule_passes_also_in_canonical_form_and_from_th
     assert examine(made.program, ABLE).problems == ()
     assert validate(made.program, ABLE) is made.program
     assert examine(made.program.canonical(), ABLE).problems == ()
-    assert examine(Program.from_wire(made.program.canonical_wire_bytes()), ABLE).problems == ()
+    assert examine(Program.from_wire(made.program.canonical_wire_bytes(6)), ABLE).problems == ()
 
 
 @given(valid_programs(), wrong_statements, st.integers(0, 2**16), st.integers(0, 2**16))

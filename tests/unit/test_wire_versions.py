@@ -22,6 +22,7 @@ from vyre_driver.ir import (
     SubgroupReduce,
     call,
     f32,
+    i32,
     let,
     subgroup_reduce,
     u32,
@@ -199,6 +200,15 @@ def test_reductions_of_format_4_that_can_be_read_two_ways_are_refused_until_it_i
     assert (caught.value.code, caught.value.context) == (2105, {"offset": 4})
     assert read_value(data, subgroup_sums=True) == SubgroupAdd(InvocationId(20))
     assert read_value(data, subgroup_sums=False) == SubgroupReduce(SubgroupOp.OR, SubgroupLocalId())
+
+
+def test_a_sum_of_a_variable_of_one_letter_is_such_a_one() -> None:
+    data = value(SubgroupAdd(var("x"))).to_wire(
+        4
+    )  # the length of its name is the tag of an i32, its letter the last byte of that
+    assert "can be read with an operator and without one" in str(verdict(data))
+    assert Program.from_wire(data, subgroup_sums=True) == value(SubgroupAdd(var("x")))
+    assert Program.from_wire(data, subgroup_sums=False) == value(SubgroupReduce(SubgroupOp.MIN, i32(ord("x") << 24)))
 
 
 @pytest.mark.parametrize("version", [5, 6, 7])

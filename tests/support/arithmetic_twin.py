@@ -215,6 +215,9 @@ def unary(op: str, name: str, value: Any) -> tuple[str, Any]:
         return ("Bool", tests[op](x)) if op in tests else (name, bits(float(float_unary(op, x))))
     width, _ = INTEGERS[name]
     text = f"{value & ((1 << width) - 1):0{width}b}"
+    digits = {"UNPACK4_LOW": text[-4:], "UNPACK4_HIGH": text[-8:-4], "UNPACK8_LOW": text[-8:], "UNPACK8_HIGH": text[:8]}
+    if op in digits:
+        return "U32", int(digits[op], 2)
     found = {
         "NEGATE": lambda: -value,
         "BIT_NOT": lambda: ~value,

@@ -96,6 +96,14 @@ def test_bytes_that_are_cut_short_or_prolonged_are_refused(kind: str) -> None:
         problem_of(changed)
 
 
+def test_bytes_come_in_any_form_and_nothing_else_does() -> None:
+    for read, kind in ((Graph.from_wire, "graph"), (NeutralArtifact.from_bytes, "artifact"), (read_artifact, "envelope")):
+        data = BIN_ADD.bytes_of[kind]
+        assert read(bytearray(data)) == read(memoryview(data)) == read(data)  # type: ignore[arg-type, operator]
+        with pytest.raises(InvalidContainer, match="they are of type str"):
+            read(data.hex())  # type: ignore[arg-type, operator]
+
+
 @pytest.mark.parametrize("kind", FRAMES)
 def test_the_frame_is_compared_before_the_document_is_parsed(kind: str) -> None:
     data = BIN_ADD.bytes_of[kind]

@@ -20,6 +20,13 @@ def refuse(what: str, problem: str, offset: int = 0) -> NoReturn:
     )
 
 
+def whole_bytes(data: object, what: str) -> bytes:
+    """Return bytes, or what holds some, as bytes; raises InvalidContainer for anything else."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        refuse(what, f"they are of type {type(data).__name__}")
+    return bytes(data)
+
+
 def program_of(data: bytes, what: str, where: str, offset: int) -> Program:
     """Return the program in a wire container that stands at byte ``offset`` of ``what``; raises InvalidContainer."""
     try:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
-from vyre_driver.artifacts.faults import refuse
+from vyre_driver.artifacts.faults import refuse, whole_bytes
 
 MAX_FRAME_BYTES = 64 << 20  # ours: a number of JSON takes up to four bytes for each byte that it stands for
 
@@ -36,6 +36,7 @@ class Frame(NamedTuple):
         InvalidContainer
             If the bytes are not such a frame, and nothing else, or the digest is that of other bytes.
         """
+        data = whole_bytes(data, self.what)
         if len(data) > MAX_FRAME_BYTES:
             refuse(self.what, f"it has {len(data)} bytes, over the limit of {MAX_FRAME_BYTES}")
         if len(data) < _HEADER.size + _DIGEST_BYTES:

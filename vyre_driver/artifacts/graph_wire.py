@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.artifacts.data_types import as_json, data_type
 from vyre_driver.artifacts.documents import MAX_NAME_BYTES, Document
-from vyre_driver.artifacts.faults import program_of, refuse
+from vyre_driver.artifacts.faults import program_of, refuse, whole_bytes
 from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.parts import Contract, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime
 from vyre_driver.errors import InvalidProgram
@@ -134,6 +134,7 @@ def read_graph(data: bytes) -> tuple[tuple[GraphValue, ...], tuple[GraphNode, ..
     InvalidContainer
         If the bytes are not one graph in canonical form, within the limits of the format, whose nodes fit their values.
     """
+    data = whole_bytes(data, _WHAT)
     if len(data) > MAX_BYTES:
         refuse(_WHAT, f"it has {len(data)} bytes, over the limit of {MAX_BYTES}")
     reader = _GraphReader(data)
@@ -207,7 +208,9 @@ def _type_bytes(element: DataType) -> bytes:
 def _text(text: str) -> bytes:
     encoded = text.encode()
     if not 1 <= len(encoded) <= MAX_NAME_BYTES:
-        _over(f"the name {text[:40]!r}", len(encoded), "bytes, and at least 1", MAX_NAME_BYTES)
+        raise InvalidProgram(
+            f"the name {text[:40]!r} has {len(encoded)} bytes, and 1 to {MAX_NAME_BYTES} are allowed", fix="choose another name"
+        )
     return _U32.pack(len(encoded)) + encoded
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.artifacts import envelope, graph_wire, neutral, payload
-from vyre_driver.artifacts.faults import refuse
+from vyre_driver.artifacts.faults import refuse, whole_bytes
 from vyre_driver.artifacts.files import read_bounded
 from vyre_driver.artifacts.graph import Graph
 from vyre_driver.artifacts.package import Package
@@ -46,14 +46,14 @@ def from_artifact(path: str | os.PathLike[str]) -> Graph | NeutralArtifact | Env
     if not isinstance(path, str | os.PathLike):
         raise InvalidInput(f"the path is of type {type(path).__name__}", fix="give the path of a file or a folder")
     place = Path(path)
-    return Package.from_folder(place) if place.is_dir() else read_artifact(read_bounded(place, graph_wire.MAX_BYTES))
+    if os.path.isdir(place):  # noqa: PTH112 -- that of Path raises where a folder above may not be looked into
+        return Package.from_folder(place)
+    return read_artifact(read_bounded(place, graph_wire.MAX_BYTES))
 
 
 def read_artifact(data: bytes) -> Graph | NeutralArtifact | Envelope | TargetPayload:
     """Return what the bytes of such a file are; raises InvalidContainer."""
-    if not isinstance(data, bytes | bytearray | memoryview):
-        refuse("an artifact", f"they are of type {type(data).__name__}")
-    whole = bytes(data)
+    whole = whole_bytes(data, "an artifact")
     reader = _READERS.get(whole[:4])
     if reader is None:
         hint = " (Program.from_wire reads it)" if whole[:4] == b"VYRE" else ""

@@ -1,5 +1,9 @@
 """What upstream's vyre 0.7 hands over: graphs of programs, artifacts, envelopes and packages (docs/artifacts.md)."""
 
+from vyre_driver.process.imports import check_required
+
+check_required()
+
 from vyre_driver.artifacts.envelope import Envelope, SpirvArtifact
 from vyre_driver.artifacts.graph import Graph
 from vyre_driver.artifacts.neutral import NeutralArtifact

@@ -101,8 +101,10 @@ def test_only_a_failed_write_is_called_standard_output_s(
         (["explain", "9999"], "error 2501: there is no error '9999'. Fix: see vyre-driver explain, which lists all."),
         (
             ["explain", "1050"],
-            "error 2501: there is no error '1050'. Fix: write 1005 or 1007 or 1006, or see vyre-driver explain, "
-            "which lists all.",
+            (
+                "error 2501: there is no error '1050'. Fix: write 1005 or 1007 or 1006, or see vyre-driver explain, "
+                "which lists all."
+            ),
         ),
     ],
 )

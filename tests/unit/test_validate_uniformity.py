@@ -178,6 +178,16 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
         [],
     ),
     (
+        "other workgroups may write at any time what this one has settled",
+        [loop("i", 0, 4, [store("out", 0, one), barrier(), if_(load("out", 0), [return_()])])],
+        ["body[0].body[1]"],
+    ),
+    (
+        "memory of the workgroup they do not have",
+        [loop("i", 0, 4, [store("shared", 0, one), barrier(), if_(load("shared", 0), [return_()]), barrier()])],
+        [],
+    ),
+    (
         "before a barrier they may load what others are writing",
         [loop("i", 0, 4, [if_(load("in", 0), [return_()]), barrier()])],
         ["body[0].body[1]"],

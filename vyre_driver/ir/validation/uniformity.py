@@ -11,7 +11,8 @@ no path after it is.
 
 A load of a push buffer is as alike as its index; upstream takes every load for one that differs. Where a return is decided,
 any load counts as alike whose buffer is settled (``_Settled``): a barrier came before that lets an invocation see what the
-others wrote, and nothing has been written to the buffer since. So the invocations of a workgroup leave a loop together.
+others wrote, nothing has been written to the buffer since, and no other workgroup may write to it. So the invocations of a
+workgroup leave a loop together.
 
 Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md, what is
 not: docs/decisions/0033-loops-end-early-and-what-is-pushed-is-alike.md.
@@ -22,10 +23,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
+from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Load, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, OpaqueNode, Return
+from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Node, OpaqueNode, Return
 from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.buffer_uses import written_by
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.validation.rules import Findings
 
@@ -79,8 +81,15 @@ def _levels(program: Program, assigned_in: Mapping[int, set[Name]], pushed: froz
     plain = _traced(program, assigned_in, pushed, None)
     if all(min(path, returned) >= _wanted(barrier) for barrier, path, returned in plain):
         return [(barrier, min(path, returned)) for barrier, path, returned in plain]
-    settled = _traced(program, assigned_in, pushed, _Settled())
+    settled = _traced(program, assigned_in, pushed, _Settled(_written_by_workgroups(program)))
     return [(barrier, min(path, returned)) for (barrier, path, _), (_, _, returned) in zip(plain, settled, strict=True)]
+
+
+def _written_by_workgroups(program: Program) -> set[str]:
+    """Return the buffers that a program writes and that all workgroups have."""
+    own = {buffer.name for buffer in program.buffers if buffer.access is BufferAccess.WORKGROUP}
+    nodes = (term for term in terms_within(*program.entry) if isinstance(term, Node))
+    return set().union(*map(written_by, nodes)) - own
 
 
 def _traced(
@@ -156,17 +165,19 @@ class _Open(NamedTuple):
 class _Settled:
     """The buffers of which all invocations of a workgroup load the same, in the order in which the nodes stand.
 
-    After a barrier that acquires these are all, less those that are written after it. A body ends with what was settled before
-    it, less what is written in it; that of a loop also begins so, and knows nothing of the turn before.
+    After a barrier that acquires these are all, less those that are written after it, and those that other workgroups may write
+    at any time (``contended``). A body ends with what was settled before it, less what is written in it; that of a loop also
+    begins so, and knows nothing of the turn before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, contended: set[str]) -> None:
+        self._contended = contended
         self._known = False  # whether a barrier has settled all but what is in ``_written``
         self._written: set[str] = set()
         self._outside: list[tuple[bool, set[str], set[str]]] = []  # of each open body the state before it, and what it writes
 
     def __contains__(self, buffer: object) -> bool:
-        return self._known and buffer not in self._written
+        return self._known and buffer not in self._written and buffer not in self._contended
 
     def node(self, node: Node) -> None:
         """Note what a node itself writes, and whether it settles what was written before."""

@@ -64,7 +64,7 @@ def test_a_package_is_read_whole(folder: Path) -> None:
     assert [(module.entry_point, module.nodes, module.code) for module in package.spirv().modules] == [
         ("main", (0,), b"\3\2\x23\7")
     ]
-    assert package.weights() == package.weights(len(WEIGHTS)) == WEIGHTS
+    assert [package.weights(*most) for most in [(), (len(WEIGHTS),), (1 << 40,), (2**64 - 1,)]] == [WEIGHTS] * 4
 
 
 @pytest.mark.parametrize(

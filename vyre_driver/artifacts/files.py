@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import FileUnusable
@@ -16,7 +17,8 @@ def read_bounded(path: Path, limit: int) -> bytes:
         if not path.is_file():
             raise FileUnusable(f"{path} is not a file", fix="name a file", path=str(path))
         with path.open("rb") as file:
-            data = file.read(limit + 1)
+            # As many as are there: so much memory is taken before it is read.
+            data = file.read(min(limit, os.fstat(file.fileno()).st_size) + 1)
     except (OSError, ValueError) as error:
         if isinstance(error, FileUnusable):
             raise

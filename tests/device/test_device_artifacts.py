@@ -250,10 +250,26 @@ def chain(*names: str) -> bytes:
     return artifact_of([("x", "invocation"), ("twice", "invocation"), ("thrice", "output")], nodes, 8)
 
 
-@pytest.mark.parametrize("names", [("x", "twice", "thrice"), ("a", "b", "c")], ids=["by name", "by order"])
-def test_the_nodes_of_an_artifact_run_in_order(opened: Driver, names: tuple[str, str, str]) -> None:
-    results = read_artifact(chain(*names)).run(opened, {"x": np.arange(8, dtype=np.uint32)})  # type: ignore[union-attr]
+def test_the_nodes_of_an_artifact_run_in_order(opened: Driver) -> None:
+    artifact = read_artifact(chain("x", "twice", "thrice"))
+    results = artifact.run(opened, {"x": np.arange(8, dtype=np.uint32)})  # type: ignore[union-attr]
     assert {name: array.tolist() for name, array in results.items()} == {"thrice": list(range(0, 24, 3))}
+
+
+def test_values_of_other_names_are_matched_where_one_alone_fits(opened: Driver) -> None:
+    double = step(load("a", gid_x()) * u32(2), words("a", 0, 8), words("b", 1, 8, is_output=True), target="b")
+    artifact = read_artifact(artifact_of([("x", "invocation"), ("y", "output")], [("double", double, [0], [1])], 8))
+    results = artifact.run(opened, {"x": np.arange(8, dtype=np.uint32)})  # type: ignore[union-attr]
+    assert {name: array.tolist() for name, array in results.items()} == {"y": list(range(0, 16, 2))}
+
+
+def test_values_that_may_each_be_either_of_two_buffers_are_refused() -> None:
+    with pytest.raises(InvalidProgram) as refused:
+        read_artifact(chain("a", "b", "c")).schedule()  # type: ignore[union-attr]
+    assert (refused.value.problem, refused.value.fix) == (
+        "an artifact does not name the buffers of its values, and buffer 'a' of node 'sum' fits 'x', 'twice' of them",
+        "run the graph (VGR0) that it was compiled from",
+    )
 
 
 def test_an_artifact_whose_values_fit_no_buffers_is_refused() -> None:

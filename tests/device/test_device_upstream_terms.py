@@ -1,4 +1,4 @@
-"""What upstream 0.7 made legal: unpacking, casts of halves, stores of equal bits, reductions of a subgroup, common exits."""
+"""Programs that upstream 0.7 made legal: unpacking, casts of halves, stores of equal bits, reductions, common exits."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def run(driver: Driver, program: Program, *arrays: NDArray[Any], **options: Any) -> NDArray[Any]:  # noqa: ANN401 -- of interpret
     """Return what a device and the reference both give."""
-    found = np.asarray(driver.compile(program)(*arrays))
+    results = np.asarray(driver.compile(program)(*arrays))
     (expected,) = interpret(program, list(arrays), **options).outputs
-    assert (found.dtype, found.tobytes()) == (expected.dtype, np.asarray(expected).reshape(found.shape).tobytes())
-    return found
+    assert (results.dtype, results.tobytes()) == (expected.dtype, np.asarray(expected).reshape(results.shape).tobytes())
+    return results
 
 
 def elementwise(source: DataType, target: DataType, expression: Callable[[Expr], Expr], count: int) -> Program:
-    given, out = BufferDecl.read("given", 0, source), BufferDecl.output("out", 1, target).with_count(count)
-    return Program.wrapped([given, out], (64, 1, 1), [store(out, gid_x(), expression(load(given, gid_x())))])
+    numbers, out = BufferDecl.read("numbers", 0, source), BufferDecl.output("out", 1, target).with_count(count)
+    return Program.wrapped([numbers, out], (64, 1, 1), [store(out, gid_x(), expression(load(numbers, gid_x())))])
 
 
 @pytest.mark.parametrize("dtype", [U32, I32], ids=str)
@@ -83,28 +83,28 @@ def test_unpacking_takes_bits_of_a_word(opened: Driver, op: UnOp, shift: int, ma
 
 
 def test_casts_of_f16_round_to_the_nearest_and_back(opened: Driver) -> None:
-    given = np.array([0, -0.0, 1, 1 + 2**-11, 1 + 3 * 2**-11, 65504, 65520, -1e9, np.inf, 2**-24, 2**-25, 1 / 3], np.float32)
-    there = elementwise(F32, DataType.F16, lambda value: cast(DataType.F16, value), len(given))
-    halves = run(opened, there, given)
+    numbers = np.array([0, -0.0, 1, 1 + 2**-11, 1 + 3 * 2**-11, 65504, 65520, -1e9, np.inf, 2**-24, 2**-25, 1 / 3], np.float32)
+    there = elementwise(F32, DataType.F16, lambda value: cast(DataType.F16, value), len(numbers))
+    halves = run(opened, there, numbers)
     with np.errstate(over="ignore"):
-        assert halves.view(np.uint16).tolist() == given.astype(np.float16).view(np.uint16).tolist()
+        assert halves.view(np.uint16).tolist() == numbers.astype(np.float16).view(np.uint16).tolist()
     back = elementwise(DataType.F16, F32, lambda value: cast(F32, value), len(halves))
     assert run(opened, back, halves).tolist() == halves.view(np.float16).astype(np.float32).tolist()
 
 
 def test_casts_of_bf16_round_to_the_nearest_and_back(opened: Driver) -> None:
-    given = np.array([0, 1, 1 + 2**-8, 1 + 3 * 2**-8, -3.1415927, 1e30, -np.inf], np.float32)
-    program = elementwise(F32, F32, lambda value: cast(F32, cast(DataType.BF16, value)), len(given))
-    words = given.view(np.uint32)
+    numbers = np.array([0, 1, 1 + 2**-8, 1 + 3 * 2**-8, -3.1415927, 1e30, -np.inf], np.float32)
+    program = elementwise(F32, F32, lambda value: cast(F32, cast(DataType.BF16, value)), len(numbers))
+    words = numbers.view(np.uint32)
     rounded = (words + 0x7FFF + (words >> 16 & 1)) >> 16 << 16
-    assert run(opened, program, given).view(np.uint32).tolist() == rounded.tolist()
+    assert run(opened, program, numbers).view(np.uint32).tolist() == rounded.tolist()
 
 
 @pytest.mark.parametrize(("source", "target"), [(U32, I32), (I32, U32), (U64, I64), (I64, U64)], ids=str)
 def test_a_store_keeps_the_bits_of_the_other_sign(opened: Driver, source: DataType, target: DataType) -> None:
-    given = np.concatenate([WORDS, WORDS[::-1]]).view(NUMPY[source])
-    found = run(opened, elementwise(source, target, lambda value: value, len(given)), given)
-    assert (found.dtype, found.tobytes()) == (NUMPY[target], given.tobytes())
+    numbers = np.concatenate([WORDS, WORDS[::-1]]).view(NUMPY[source])
+    results = run(opened, elementwise(source, target, lambda value: value, len(numbers)), numbers)
+    assert (results.dtype, results.tobytes()) == (NUMPY[target], numbers.tobytes())
 
 
 def test_a_truth_is_stored_as_a_word_and_a_word_as_a_truth(opened: Driver) -> None:
@@ -120,15 +120,15 @@ def test_a_subgroup_reduces_by_each_operator(opened: Driver, op: SubgroupOp, dty
     if dtype == F32 and op in BITWISE_REDUCTIONS:
         pytest.skip("refused: V047")
     small = np.array([1, 2, 1, 1, 3, 1, 1, 2, 5, 1, 1, 7, 4], np.int64)
-    given = (np.resize(small, 100) * np.where(np.arange(100) % 7, 1, -1 if dtype == I32 else 1)).astype(NUMPY[dtype])
-    program = elementwise(dtype, dtype, lambda value: SubgroupReduce(op, value), len(given))
+    numbers = (np.resize(small, 100) * np.where(np.arange(100) % 7, 1, -1 if dtype == I32 else 1)).astype(NUMPY[dtype])
+    program = elementwise(dtype, dtype, lambda value: SubgroupReduce(op, value), len(numbers))
     if dtype == F32 and op is SubgroupOp.MUL:
-        given = np.where(np.arange(100) % 3, np.float32(1), np.float32(2))  # exact in any order
-    run(opened, program, given, subgroup_lanes=opened.device.subgroup_size)
+        numbers = np.where(np.arange(100) % 3, np.float32(1), np.float32(2))  # exact in any order
+    run(opened, program, numbers, subgroup_lanes=opened.device.subgroup_size)
 
 
 def test_the_invocations_of_a_workgroup_leave_a_loop_together(opened: Driver) -> None:
-    """What decides is loaded after a barrier, from memory that the workgroup shares."""
+    """The deciding number is loaded after a barrier, from memory that the workgroup shares."""
     flag, out = BufferDecl.workgroup("flag", 1, U32), BufferDecl.output("out", 0, U32).with_count(256)
     turn = var("turn", U32)
     body = [
@@ -145,5 +145,5 @@ def test_the_invocations_of_a_workgroup_leave_a_loop_together(opened: Driver) ->
             ],
         )
     ]
-    found = run(opened, Program.wrapped([flag, out], (64, 1, 1), body))
-    assert found.tolist() == np.repeat([2, 3, 4, 5], 64).tolist()
+    results = run(opened, Program.wrapped([flag, out], (64, 1, 1), body))
+    assert results.tolist() == np.repeat([2, 3, 4, 5], 64).tolist()

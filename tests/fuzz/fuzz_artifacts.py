@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from byte_mutations import mutated
 from upstream_graphs import cases
 
 from vyre_driver.artifacts import Graph, read_artifact
@@ -24,7 +25,6 @@ from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import InvalidContainer
 
 SLOW_S = 10.0
-LARGEST_BYTES = 65536
 FRAMES = {frame.magic: frame for frame in (ARTIFACT, PAYLOAD, ENVELOPE)}
 HOSTILE = [
     b"\xff" * 4,
@@ -39,6 +39,7 @@ HOSTILE = [
     b"1e999",
     b"[[],[]],",
 ]
+TOKENS = [b"0", b"1", b"9", b"[", b"]", b",", b'"']
 
 outcomes = {"read": 0, "refused": 0}
 slowest = 0.0
@@ -67,28 +68,6 @@ def read(data: bytes) -> bool:
     return artifact is not None
 
 
-def mutated(rng: random.Random, inputs: list[bytes]) -> bytes:
-    """An input with bytes changed, inserted, removed, doubled, or joined with another's."""
-    data = bytearray(rng.choice(inputs))
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        length = rng.choice([1, 1, 2, 4, 8, 64])
-        match rng.randrange(6):
-            case 0:
-                data[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                data[at:at] = rng.choice(HOSTILE)
-            case 2:
-                del data[at : at + length]
-            case 3:
-                data[at : at + length] = data[at : at + length] * 2
-            case 4:
-                data[at:] = rng.choice(inputs)[at:]
-            case _:
-                data[at : at + 1] = rng.choice([b"0", b"1", b"9", b"[", b"]", b",", b'"'])
-    return bytes(data[:LARGEST_BYTES])
-
-
 def main() -> None:
     """Run for the seconds given, and print what came out."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -99,7 +78,7 @@ def main() -> None:
     inputs = seeds()
     end = time.monotonic() + arguments.seconds
     while time.monotonic() < end:
-        data = mutated(rng, inputs)
+        data = mutated(rng, inputs, HOSTILE, TOKENS)
         tried = [data]
         if data[:4] in FRAMES:
             tried.append(FRAMES[data[:4]].wrap(data[10:-32]))

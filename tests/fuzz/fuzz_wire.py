@@ -28,9 +28,9 @@ with atheris.instrument_imports() if atheris else nullcontext():
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.wire.format import HEADER_BYTES
 
+from byte_mutations import LARGEST_BYTES, mutated
 from every_term import CARRIED, NODES
 from made_containers import signed
-from wire_mutations import LARGEST_BYTES, mutated
 
 SLOW_S = 10.0  # 64 KiB take well below a second; the rest is for a busy machine
 

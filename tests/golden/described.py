@@ -31,7 +31,7 @@ def predicate(facts: list[Any] | None) -> predicates.ShapePredicate | None:
     if facts is None:
         return None
     name, *values = facts
-    return getattr(predicates, name)(*(predicate(one) if isinstance(one, list) else one for one in values))  # type: ignore[no-any-return]
+    return getattr(predicates, name)(*(predicate(value) if isinstance(value, list) else value for value in values))  # type: ignore[no-any-return]
 
 
 def element(facts: dict[str, Any]) -> ir.DataType:
@@ -139,5 +139,5 @@ NODES: dict[str, Callable[..., ir.Node]] = {
 def program(facts: dict[str, Any]) -> ir.Program:
     """A program as the vectors describe it."""
     make = ir.Program.new if facts["raw"] else ir.Program.wrapped
-    made = make([buffer(one) for one in facts["buffers"]], facts["workgroup_size"], body(facts["body"]))
+    made = make([buffer(declared) for declared in facts["buffers"]], facts["workgroup_size"], body(facts["body"]))
     return made.with_entry_op_id(facts["entry_op_id"]).with_non_composable_with_self(facts["non_composable_with_self"])

@@ -1,4 +1,4 @@
-"""What upstream 0.7.2's own validator says of programs, by its codes in its order."""
+"""Verdicts of upstream 0.7.2's own validator on programs, by its codes in its order."""
 
 from __future__ import annotations
 

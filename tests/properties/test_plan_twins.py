@@ -96,9 +96,9 @@ def compiled_plan(
         return status, found
     numbered = sorted(found, key=lambda one: one.buffer_index) if rules.in_declaration_order else found
     assert indices == [
-        tuple(one.buffer_index for one in numbered if one.input_index is not None),
-        tuple(one.buffer_index for one in numbered if one.output_index is not None),
-        tuple(one.buffer_index for one in numbered if one.role == twins.SHARED),
+        tuple(binding.buffer_index for binding in numbered if binding.input_index is not None),
+        tuple(binding.buffer_index for binding in numbered if binding.output_index is not None),
+        tuple(binding.buffer_index for binding in numbered if binding.role == twins.SHARED),
     ]
     assert {(one.name, one.header_bytes, one.element, one.output_byte_range) for one in found} <= {("b", 0, None, (1, 2))}
     assert [one.is_pushed for one in found] == [buffers[one.buffer_index].is_pushed for one in found]
@@ -154,7 +154,7 @@ def test_what_is_live_out_is_planned_as_an_output_where_the_rules_say_so(
     declared: list[twins.Declared], lengths: list[int]
 ) -> None:
     rules = SimpleNamespace(packed=False, in_declaration_order=False, live_out_is_output=True)
-    outputs = [replace(one, is_output=one.is_output or one.pipeline_live_out) for one in declared]
+    outputs = [replace(buffer, is_output=buffer.is_output or buffer.pipeline_live_out) for buffer in declared]
     assert compiled_plan(declared, lengths, rules) == twins.build_plan(outputs, lengths)
 
 

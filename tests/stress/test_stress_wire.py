@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from byte_mutations import mutated
 from hypothesis import Phase, given, reject, settings
 from hypothesis import strategies as st
 from made_containers import body_of, signed
 from program_strategies import carried_programs, spelled_out
 from strategies import words  # its import sets hypothesis up
-from wire_mutations import mutated
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.program import Program

@@ -14,7 +14,7 @@ from vyre_driver.ir.wire.leb import leb
 
 SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()
 PLAIN = b"\3\0\0"
-"""What the metadata of a buffer ends with since format 6: unrestricted, no extraction, no predicate."""
+"""The end of a buffer's metadata since format 6: unrestricted, no extraction, no predicate."""
 
 
 def signed(body: bytes, version: int = 6) -> bytes:

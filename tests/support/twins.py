@@ -179,7 +179,7 @@ def build_plan(
     declared: Sequence[Declared], lengths: Sequence[int], packed: Sequence[Extent] = (), *, in_declaration_order: bool = False
 ) -> tuple[int, list[Planned] | int]:
     """Return (0, bindings), or (status, place of the first declaration at fault in the order of the binding numbers)."""
-    extents = packed or [Extent(one.element_size, in_bits=False) for one in declared]
+    extents = packed or [Extent(buffer.element_size, in_bits=False) for buffer in declared]
     places = sorted(range(len(declared)), key=lambda place: declared[place].binding)
     for place in places:
         status = _declaration_fault(declared[place], extents[place])

@@ -1,4 +1,4 @@
-"""What upstream hands over, as bytes: read in full, or refused before anything is made of it."""
+"""Files of upstream, as bytes: read in full, or refused before anything is made of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FRAMES = {"artifact": ARTIFACT, "payload": PAYLOAD, "envelope": ENVELOPE}
 
 
 def problem_of(data: bytes) -> str:
-    """What is wrong with bytes that have to be refused."""
+    """Return the problem of bytes that have to be refused."""
     with pytest.raises(InvalidContainer) as caught:
         read_artifact(data)
     assert caught.value.code == 2105

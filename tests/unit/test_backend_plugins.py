@@ -165,14 +165,14 @@ def test_a_plug_in_with_the_id_of_a_built_in_backend_is_an_error_of_every_look_u
     installed("toy_null", good("null"), null="toy_null:registration")
     text = f"backend 'null' is brought by vyre_driver itself and by {SOURCE.format('toy_null')}. {FIX}"
     assert refusal(LOOK_UPS[name]) == (InvalidRegistration, 2207, text)
-    assert [(one.id, str(one.error)) for one in registry.broken_plugins()] == [("null", text)]
+    assert [(plugin.id, str(plugin.error)) for plugin in registry.broken_plugins()] == [("null", text)]
     assert "toy_null" not in sys.modules
 
 
 def test_the_other_plug_ins_are_still_examined_where_an_id_is_brought_twice(installed: Install) -> None:
     installed("toy_null", good("null"), null="toy_null:registration")
     installed("toy_raises", "raise OSError('no firmware')", bad="toy_raises:registration")
-    assert sorted((one.id, type(one.error)) for one in registry.broken_plugins()) == [
+    assert sorted((plugin.id, type(plugin.error)) for plugin in registry.broken_plugins()) == [
         ("bad", BackendUnavailable),
         ("null", InvalidRegistration),
     ]

@@ -330,10 +330,10 @@ def test_predicates_and_linear_types_change_the_strong_digest_and_the_fingerprin
         )
     ]
     names = [
-        {one.digest() for one in programs},
-        {one.fingerprint() for one in programs},
-        {one.fingerprint(4) for one in programs},
-        {one.normalized_cache_digest(3) for one in programs},
+        {program.digest() for program in programs},
+        {program.fingerprint() for program in programs},
+        {program.fingerprint(4) for program in programs},
+        {program.normalized_cache_digest(3) for program in programs},
     ]
     assert [len(name) for name in names] == [4, 4, 1, 1]
 

@@ -176,7 +176,7 @@ def test_a_program_gets_upstreams_codes(given: Program, codes: list[str]) -> Non
 )
 def test_calls_are_checked_against_the_operations_that_are_given(name: str, argument: object, codes: list[str]) -> None:
     calling = program(let("x", call(name, argument)))  # type: ignore[arg-type]
-    assert [one.rule for one in examine(calling, operations=SIGNATURES, upstream="0.7").problems] == codes
+    assert [problem.rule for problem in examine(calling, operations=SIGNATURES, upstream="0.7").problems] == codes
 
 
 def test_every_code_has_a_program() -> None:
@@ -189,12 +189,12 @@ def test_a_device_decides_about_subgroups_collectives_and_casts() -> None:
     asking = program(let("x", subgroup_add(X)), AllReduce("out", CollectiveOp.SUM), let("y", cast(DataType.U64, X)))
     assert examine(asking, ABLE, upstream="0.7").problems == ()
     less = replace(ABLE, supports_subgroup_ops=False, supports_distributed_collectives=False, max_native_int_width=32)
-    assert [one.rule for one in examine(asking, less, upstream="0.7").problems] == ["V041", "V046", "V034"]
+    assert [problem.rule for problem in examine(asking, less, upstream="0.7").problems] == ["V041", "V046", "V034"]
 
 
 def test_a_cast_that_drops_bits_is_a_warning() -> None:
     report = examine(program(let("x", cast(DataType.U8, X))), upstream="0.7")
-    assert (report.problems, [(one.rule, one.path) for one in report.warnings]) == ((), [("V035", "body[0].value")])
+    assert (report.problems, [(problem.rule, problem.path) for problem in report.warnings]) == ((), [("V035", "body[0].value")])
 
 
 def test_a_finding_says_that_this_driver_takes_it() -> None:
@@ -207,7 +207,7 @@ def test_a_finding_says_that_this_driver_takes_it() -> None:
 
 def test_nothing_is_said_to_be_taken_of_a_program_that_was_not_examined_to_its_end() -> None:
     deep = program(store("nowhere", 0, X), *nest(66).entry)
-    assert [one.message for one in examine(deep, upstream="0.7").problems][:1] == ["there is no buffer 'nowhere'"]
+    assert [problem.message for problem in examine(deep, upstream="0.7").problems][:1] == ["there is no buffer 'nowhere'"]
 
 
 def test_what_only_this_driver_refuses_is_a_warning() -> None:

@@ -1,4 +1,4 @@
-"""What wire formats 4 to 7 differ in: requirements of buffers, subgroup reductions, tiles; and the limits that 6 brought."""
+"""Wire formats 4 to 7: requirements of buffers, subgroup reductions, tiles; and the limits that 6 brought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What upstream's vyre 0.7 hands over: graphs of programs, artifacts, envelopes and packages (docs/artifacts.md)."""
+"""Files of upstream's vyre 0.7: graphs of programs, artifacts, envelopes and packages (docs/artifacts.md)."""
 
 from vyre_driver.process.imports import check_required
 

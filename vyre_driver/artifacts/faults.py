@@ -1,4 +1,4 @@
-"""What is refused of the bytes that another program handed over, and programs among them."""
+"""Errors for bytes that another program wrote, and the programs among these bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph has to fulfil, as upstream's ProgramGraph demands it when a node is added."""
+"""The rules of a graph, which upstream's ProgramGraph checks when a node is added."""
 
 from __future__ import annotations
 

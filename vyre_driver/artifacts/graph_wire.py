@@ -114,11 +114,11 @@ class _GraphReader(Cursor):
         container = self.take(length, "a program")
         program = program_of(container, _WHAT, f"the program of node {name!r}", at)
         # Upstream writes those of older formats anew.
-        kept = container if int.from_bytes(container[4:6], "little") >= wire_format.VERSION else b""
+        original = container if int.from_bytes(container[4:6], "little") >= wire_format.VERSION else b""
         inputs = self.number_of("inputs", MAX_ITEMS, 9 + _LEAST_CONTRACT)
         taken = tuple(GraphInput(self.name("a buffer"), self.u32("a value"), self.contract()) for _ in range(inputs))
         outputs = self.number_of("outputs", MAX_ITEMS, 11 + _LEAST_CONTRACT)
-        return GraphNode(name, program, taken, tuple(self._output() for _ in range(outputs)), kept)
+        return GraphNode(name, program, taken, tuple(self._output() for _ in range(outputs)), original)
 
     def _output(self) -> GraphOutput:
         buffer, name, contract = self.name("a buffer"), self.name("the name of a value"), self.contract()

@@ -1,4 +1,4 @@
-"""What a file or a folder from upstream is, by its first bytes."""
+"""Open a file or a folder from upstream: its first bytes say what it is."""
 
 from __future__ import annotations
 

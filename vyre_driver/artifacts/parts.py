@@ -25,7 +25,7 @@ class Lifetime(enum.Enum):
 
 
 class Contract(NamedTuple):
-    """What a value is: its elements, its shape, how it may be used, and how long it lives.
+    """The type of a value: its elements, its shape, how it may be used, and how long it lives.
 
     A dimension is a number, or the name of a symbol whose number the arrays tell. 0 leaves it to run time.
     """

@@ -1,4 +1,4 @@
-"""What the compiler of an artifact planned: checked to be in upstream's form, and not obeyed.
+"""Check that the compiler's plan of an artifact is in upstream's form; nothing here obeys it.
 
 Source: upstream 0.7, section 2.
 """

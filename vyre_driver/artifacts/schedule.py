@@ -1,4 +1,4 @@
-"""What runs of all that is handed over: values in memory, and steps over them in order."""
+"""Schedules, which graphs and artifacts run as: values in memory, and steps over them in order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Schedule(NamedTuple):
 
 
 class Runnable(ABC):
-    """What has a schedule, and runs on a driver."""
+    """A graph or an artifact, which has a schedule and runs on a driver."""
 
     @abstractmethod
     def schedule(self) -> Schedule:

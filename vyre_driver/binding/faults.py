@@ -110,7 +110,7 @@ def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, rec
     """Return the error of inputs that do not fit: of a program InvalidProgram, of a shader InvalidInput."""
     kind = InvalidInput if plan.subject == "shader" else InvalidProgram
     if status == _WRONG_COUNT:
-        by_place = {one.input_index: one.name for one in plan.bindings}
+        by_place = {binding.input_index: binding.name for binding in plan.bindings}
         takers = ", ".join(f"{by_place[place]!r}" for place in range(expected))
         order = "declarations" if plan.rules.in_declaration_order else "binding numbers"
         return kind(

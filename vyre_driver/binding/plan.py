@@ -333,8 +333,8 @@ class BindingPlan:
         return result
 
     def _least_lengths(self) -> _fast.InputLengths:
-        least = tuple([one.static_byte_len or 0 for one in self.bindings])
-        unfixed = tuple([replace(one, static_byte_len=None) for one in self.bindings])
+        least = tuple([binding.static_byte_len or 0 for binding in self.bindings])
+        unfixed = tuple([replace(binding, static_byte_len=None) for binding in self.bindings])
         return _fast.InputLengths(unfixed, least, np.ndarray, arguments.byte_len)
 
     def check_arguments(

@@ -19,7 +19,7 @@ WHOLE, LENGTH_OVERFLOW, NO_LAYOUT = 0, 3, 5  # the last one is not a status of t
 
 @dataclass(frozen=True, slots=True)
 class PlanRules:
-    """What upstream's versions plan differently.
+    """The choices in which upstream's versions plan differently.
 
     ``in_declaration_order`` numbers inputs and outputs as the program declares them, not by their binding numbers.
     ``live_out_is_output`` makes a buffer that is live-out an output, which takes no input. ``packed`` counts the bits of

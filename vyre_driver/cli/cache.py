@@ -285,7 +285,7 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr) if is_stdout else nullcontext():  # behind a bundle nothing may follow
         tell(
             options,
-            {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": counted.size},
+            {"file": str(path), "entries": [dataclasses.asdict(entry) for entry in listed], "bytes": counted.size},
             f"{human_count(len(listed), 'entry')}, {human_bytes(counted.size)}, {vouched}: {path}",
         )
     return 0

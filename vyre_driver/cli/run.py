@@ -167,7 +167,10 @@ def _buffers(
 ) -> list[Buffer]:
     """Return resident buffers with what a call is given, in binding order; what is only written has its result."""
     left = iter(arrays)
-    values = {one.name: results[one.name] if one.role is BindingRole.OUTPUT else next(left) for one in plan.descriptors}
+    values = {
+        binding.name: results[binding.name] if binding.role is BindingRole.OUTPUT else next(left)
+        for binding in plan.descriptors
+    }
     return [driver.buffer(_in_memory(plan, name, array)) for name, array in values.items()]
 
 

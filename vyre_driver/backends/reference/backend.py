@@ -100,7 +100,7 @@ class ReferenceBackend(Backend):
         check_unnamed(plan, push_constants)
         check_output_bytes(chosen, output_byte_len(with_pushed_inputs(plan).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1
-        found = interpret(
+        interpretation = interpret(
             program,
             inputs,
             constants=constants,
@@ -109,7 +109,7 @@ class ReferenceBackend(Backend):
             iterations=iterations,
         )
         self.dispatched += 1
-        return found.outputs
+        return interpretation.outputs
 
     def metrics(self) -> dict[str, int | float]:
         """Count dispatches."""

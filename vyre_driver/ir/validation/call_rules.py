@@ -67,11 +67,11 @@ def call_problems(
         yield CallProblem(Rule.CALL_ARITY, text, "give as many arguments as it takes")
         return
     for place, (got, spelling) in enumerate(zip(types, signature.arguments, strict=True)):
-        wanted = _SPELLINGS.get(_element_spelling(spelling))
+        expected = _SPELLINGS.get(_element_spelling(spelling))
         if spelling.startswith(_BUFFER):
-            yield from _buffer_problems(call.args[place], place, wanted, buffers)
+            yield from _buffer_problems(call.args[place], place, expected, buffers)
             continue
-        if got is not None and wanted is not None and got != wanted:
+        if got is not None and expected is not None and got != expected:
             text = f"{name} takes {spelling} for argument {place}, and got {spelled(got)}"
             yield CallProblem(Rule.CALL_ARGUMENT, text, f"cast it to {spelling}", place)
 

@@ -1,4 +1,4 @@
-"""What upstream 0.7's validator says of a program: its codes, in its order."""
+"""The findings of upstream 0.7's validator: its codes, in its order."""
 
 from __future__ import annotations
 

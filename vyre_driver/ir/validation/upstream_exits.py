@@ -70,7 +70,7 @@ def _has(node: Node, kind: type[Node]) -> bool:
 
 @dataclass(slots=True)
 class _State:
-    """What is known after the last barrier: the uniform variables, whether loads are settled, and what was written since."""
+    """The knowledge after the last barrier: the uniform variables, whether loads are settled, and what was written since."""
 
     uniform: set[str]
     settled: bool
@@ -90,10 +90,10 @@ class _State:
 
 def _all_return_together(nodes: Sequence[Node], state: _State, *, together: bool) -> bool:
     """Return whether the returns in nodes are taken by all or none; ``together``: all come to the first node or none does."""
-    kept = True
+    all_together = True
     for node in nodes:
-        kept = _returns_together(node, state, together=together) and kept
-    return kept
+        all_together = _returns_together(node, state, together=together) and all_together
+    return all_together
 
 
 def _returns_together(node: Node, state: _State, *, together: bool) -> bool:
@@ -101,8 +101,8 @@ def _returns_together(node: Node, state: _State, *, together: bool) -> bool:
     if isinstance(node, Return):
         return together
     if isinstance(node, Let | Assign):
-        kept = state.decides_together(node.value)
-        (state.uniform.add if kept else state.uniform.discard)(node.name)
+        is_alike = state.decides_together(node.value)
+        (state.uniform.add if is_alike else state.uniform.discard)(node.name)
     elif isinstance(node, Barrier) and node.ordering in ACQUIRING:
         state.settled, state.written = True, set()
     elif isinstance(node, OpaqueNode):
@@ -123,10 +123,10 @@ def _branch_returns_together(node: If | Loop, state: _State, *, together: bool) 
     if isinstance(node, Loop):  # a later turn comes after what this one writes
         state.written |= {name for inner in terms_within(*node.body) if isinstance(inner, Node) for name in written_by(inner)}
         (state.uniform.add if together else state.uniform.discard)(node.var)
-        kept, other = _all_return_together(node.body, state, together=together), before
+        all_together, other = _all_return_together(node.body, state, together=together), before
     else:
         other = before
-        kept = _all_return_together(node.then, state, together=together)
-        kept = _all_return_together(node.otherwise, other, together=together) and kept
+        all_together = _all_return_together(node.then, state, together=together)
+        all_together = _all_return_together(node.otherwise, other, together=together) and all_together
     state.join(other)
-    return kept
+    return all_together

@@ -122,7 +122,7 @@ _STOPPING = frozenset({"V018", "V019"})  # ours end the examination of a program
 
 
 class UpstreamFindings:
-    """What upstream finds in a program: at most MAX_PROBLEMS problems and warnings, in its order; ``total`` counts all."""
+    """The findings of upstream in a program: at most MAX_PROBLEMS problems and warnings, in its order; ``total`` counts all."""
 
     def __init__(self) -> None:
         """Begin with nothing."""

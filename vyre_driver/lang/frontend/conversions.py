@@ -69,14 +69,14 @@ def constant_as(  # noqa: PLR0913 -- a constant, its type, and where it stands
     low, high = scalar.bounds
     if not low <= int(value) <= high:
         what = f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}"
-        larger = [one for one in (u32, i64, u64) if (beside or is_alone) and high < int(value) <= one.bounds[1]]
+        larger = [kind for kind in (u32, i64, u64) if (beside or is_alone) and high < int(value) <= kind.bounds[1]]
         raise t.mistyped(node, what, _fix_for_whole(int(value), larger, beside))
     return literal(scalar, int(value))
 
 
 def _fix_for_whole(value: int, larger: list[ScalarType], beside: Number | None) -> str:
     """Return what to do about a whole constant that ``larger`` types hold: write one that may stand beside the number."""
-    meeting = [f"write {one}({value})" for one in larger if beside is None or keeps(beside, one)][:1]
+    meeting = [f"write {kind}({value})" for kind in larger if beside is None or keeps(beside, kind)][:1]
     if beside is not None and larger and not keeps(beside, larger[0]):
         meeting.append(f"convert the other side with {larger[0]}(...)")
     return ", or ".join(meeting) or "use a number in that range"

@@ -310,9 +310,9 @@ class Dependences:
                 return int(value)
             case Var(name):
                 if self._given[name]:
-                    given = self._given_last(name, at, known)
-                    return None if given is None else self.value(given, at, known)
-                return next((at.get(one, 0) for one in self._sources[name]), None)
+                    assigned = self._given_last(name, at, known)
+                    return None if assigned is None else self.value(assigned, at, known)
+                return next((at.get(source, 0) for source in self._sources[name]), None)
             case OpaqueExpr(kind, payload) if WIDE_LITERALS.get(kind) in _BITS:
                 return _wrapped(int.from_bytes(payload, "little"), WIDE_LITERALS[kind])
             case Cast(target, operand):
@@ -334,14 +334,14 @@ class Dependences:
 
     def _given_last(self, name: str, at: Mapping[Axis, int], known: dict[int, int | None]) -> Expr | None:
         """Return what a variable is assigned in the branches that are taken, None if that is not known, or it is in a loop."""
-        found = None
+        last = None
         for value, conditions, _ in self._given[name] if name not in self._in_loops else ():
-            tests = [self.value(one.expr, at, known) for one in conditions]
+            tests = [self.value(condition.expr, at, known) for condition in conditions]
             if None in tests:
                 return None
-            if all(bool(test) is one.holds for test, one in zip(tests, conditions, strict=True)):
-                found = value
-        return found
+            if all(bool(test) is condition.holds for test, condition in zip(tests, conditions, strict=True)):
+                last = value
+        return last
 
     def _computed(
         self,
@@ -352,7 +352,7 @@ class Dependences:
         known: dict[int, int | None],
     ) -> int | None:
         """Return what an operator gives for the values of its operands, None if one of them or the operator is not known."""
-        values = [] if compute is None else [self.value(one, at, known) for one in operands]
+        values = [] if compute is None else [self.value(operand, at, known) for operand in operands]
         if compute is None or None in values:
             return None
         if compute in {operator.floordiv, operator.mod} and (values[0] < 0 or values[1] <= 0):  # type: ignore[operator] # none is None

@@ -47,7 +47,8 @@ _IMPORTS = {  # of names that messages and documents use, and that a module may 
 }
 _COMPARED = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"}
 _OF_NUMBERS = sorted(  # the methods by which Python computes with numbers, and converts them
-    _COMPARED | {one for one in {*dir(int), *dir(float)} - {*dir(object), "__getnewargs__", "__getformat__"} if one[:2] == "__"}
+    _COMPARED
+    | {name for name in {*dir(int), *dir(float)} - {*dir(object), "__getnewargs__", "__getformat__"} if name[:2] == "__"}
 )
 _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
@@ -142,10 +143,10 @@ def _type_of(t: Translation, variable: TypeVar, node: ast.AST) -> Host:
 
 def _python_number(t: Translation, given: float, what: str, node: ast.AST) -> Constant:
     """Return a number of Python's, of a class that computes as its base does, such as an IntEnum; raises KernelTypeError."""
-    kind, base = type(given), next(one for one in (bool, int, float) if isinstance(given, one))
+    kind, base = type(given), next(base for base in (bool, int, float) if isinstance(given, base))
     if kind is base:
         return Constant(given)
-    own = next((one for one in _OF_NUMBERS if one in vars(base) and _is_own(getattr(kind, one), getattr(base, one))), None)
+    own = next((name for name in _OF_NUMBERS if name in vars(base) and _is_own(getattr(kind, name), getattr(base, name))), None)
     if own is not None:
         name = what.rpartition(".")[2]
         fix = f"{name} = {what}.value" if isinstance(given, enum.Enum) else f"{name} = {base.__name__}({what})"

@@ -262,7 +262,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         spot = spot_of(node)
         keywords = [ast.copy_location(ast.keyword(one.arg, self.visit(one.value)), one) for one in node.keywords]
-        made = self._invoked(spot, self.visit(node.func), [self.visit(one) for one in node.args], keywords, node)
+        made = self._invoked(spot, self.visit(node.func), [self.visit(argument) for argument in node.args], keywords, node)
         return self._cast(self._known.get((spot, MADE)), made, node)  # a record, whose fields are as they are annotated
 
     def _invoked(

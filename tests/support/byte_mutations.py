@@ -1,4 +1,4 @@
-"""Bodies of wire containers with something changed."""
+"""Bytes with something changed; by default those of the bodies of wire containers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
+    from collections.abc import Sequence
 
 LARGEST_BYTES = 65536
 HOSTILE = [
@@ -20,12 +21,17 @@ HOSTILE = [
     b"\x09" * 40,  # negated predicates
     b"\x11\x07" * 20,  # subgroup reductions
 ]
-NUMBERS = [0, 1, 2, 65, 129, 4097, 0x7FFF_FFFF, 0xFFFF_FFFF]
+NUMBERS = [struct.pack("<I", number) for number in (0, 1, 2, 65, 129, 4097, 0x7FFF_FFFF, 0xFFFF_FFFF)]
 
 
-def mutated(rng: random.Random, bodies: list[bytes]) -> bytes:
-    """A body with bytes changed, inserted, removed, doubled, or joined with another's."""
-    data = bytearray(rng.choice(bodies))
+def mutated(
+    rng: random.Random,
+    inputs: Sequence[bytes],
+    hostile: Sequence[bytes] = HOSTILE,
+    replacements: Sequence[bytes] = NUMBERS,
+) -> bytes:
+    """Return an input with bytes changed, inserted, removed, doubled, or joined with another's."""
+    data = bytearray(rng.choice(inputs))
     for _ in range(rng.randint(1, 6)):
         at = rng.randrange(len(data) + 1)
         length = rng.choice([1, 1, 2, 4, 8, 64])
@@ -33,13 +39,14 @@ def mutated(rng: random.Random, bodies: list[bytes]) -> bytes:
             case 0:
                 data[at : at + 1] = bytes([rng.randrange(256)])
             case 1:
-                data[at:at] = rng.choice(HOSTILE)
+                data[at:at] = rng.choice(hostile)
             case 2:
                 del data[at : at + length]
             case 3:
                 data[at : at + length] = data[at : at + length] * 2
             case 4:
-                data[at:] = rng.choice(bodies)[at:]
+                data[at:] = rng.choice(inputs)[at:]
             case _:
-                data[at : at + 4] = struct.pack("<I", rng.choice(NUMBERS))
+                replacement = rng.choice(replacements)
+                data[at : at + len(replacement)] = replacement
     return bytes(data[:LARGEST_BYTES])

@@ -107,7 +107,8 @@ def test_how_many_elements_an_invocation_holds_may_be_told(opened: Driver, is_di
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_subgroups_share_steps_of_keys(opened: Driver, is_causal: bool) -> None:  # noqa: FBT001 -- a case
     description = described(opened, is_causal=is_causal)
-    tiling = replace(description.tiling, subgroups=2, band=1)
+    keys = max(description.tiling.keys, 2 * opened.device.subgroup_size // description.part.vectors)  # a vector each at least
+    tiling = replace(description.tiling, keys=keys, subgroups=2, band=1)
     case = drawn((2, 2, 1, 37, 45, HEAD))
     check(opened, replace(description, tiling=tiling), replace(case, scale=0.02))
 

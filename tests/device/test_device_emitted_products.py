@@ -33,7 +33,7 @@ ALIGNED_SIZES = [(2, 48, 80, 112), (1, 16, 16, 16), (1, 112, 16, 48)]
 
 
 def described(driver: Driver, operand: ElementType, out: ElementType, *, split: tuple[int, int] = (1, 1)) -> ProductDescription:
-    """The smallest product of the device's own fragments whose parts are whole vectors."""
+    """The smallest product of the device's own fragments of whose parts each invocation loads whole vectors."""
     accumulator = F32 if operand.is_float else S32
     wanted = ((operand.name, operand.name, accumulator.name, accumulator.name), False, "subgroup")
     found = [one for one in driver.device.matrix_shapes(flexible=True) if (one.types, one.saturating, one.scope) == wanted]
@@ -42,7 +42,9 @@ def described(driver: Driver, operand: ElementType, out: ElementType, *, split: 
     shape, least = found[-1], operand.in_vector  # the last one is flexible where any is
     is_flexible = "Flexible" in type(shape).__name__
     m, n, k = (max(one, least) if is_flexible else one for one in shape.sizes)
-    tile = (max(16, m) * split[0], max(16, n) * split[1], max(16, k))
+    rows, columns = max(16, m) * split[0], max(16, n) * split[1]
+    vectors = driver.device.subgroup_size * split[0] * split[1]
+    tile = (rows, columns, max(16, k, vectors * least // min(rows, columns)))
     return ProductDescription(
         operand, Result(accumulator, out), Tiling(tile, split, (m, n, k), driver.device.subgroup_size, band=2)
     )

@@ -203,6 +203,8 @@ def test_a_blob_that_kills_is_set_aside_by_the_process_that_follows(witness: Pat
 def test_ctrl_c_ends_a_call_and_leaves_caller_and_process_usable(
     isolated: IsolatedDriver, saxpy: Kernel, endless: Kernel
 ) -> None:
+    if not isolated.device.is_software:
+        pytest.skip("the driver of a GPU ends a shader that goes on for minutes, and loses the device with it")
     assert is_right(saxpy)
     pid = isolated.pid
     with sent_when_busy(pid, signal.SIGINT, os.getpid()), pytest.raises(KeyboardInterrupt):

@@ -132,7 +132,13 @@ def kernels() -> dict[str, SpirvModule]:
     finally:
         sys.path.remove(str(CHILD.parent))
     texts = {f"wide {kind}": child.WIDE.format(kind=kind) for kind in ("double", "int64_t")}
-    texts |= {"bytes": child.BYTES, "constants": child.CONSTANTS, "slow": child.SLOW, "subgroups": child.subgroups.SIZES}
+    texts |= {
+        "bytes": child.BYTES,
+        "constants": child.CONSTANTS,
+        "slow": child.SLOW,
+        "copy": child.COPY,
+        "subgroups": child.subgroups.SIZES,
+    }
     names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
     shipped = {name: shipped_module(name) for name in sorted(names)}
     return shipped | {name: SpirvModule.from_glsl(text) for name, text in texts.items()}

@@ -66,6 +66,12 @@ layout(binding = 0) buffer A { uint a[]; };
 layout(push_constant) uniform P { uint steps; };
 void main() { uint x = a[0]; for (uint i = 0u; i < steps; i++) x = x * 1664525u + 1013904223u; a[0] = x; }
 """
+COPY = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer A { float a[]; };
+layout(binding = 1) writeonly buffer B { float b[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < b.length()) b[i] = a[i]; }
+"""
 
 
 def check(got: object, expected: object) -> None:
@@ -329,11 +335,15 @@ def live_bytes(driver: Driver) -> int:
 
 
 def race() -> None:
-    """Record a dispatch and one that needs its result in one Sequence, of one group: the layer puts no barrier between."""
+    """Record a dispatch and one that needs its result in one Sequence, of one group: the layer puts no barrier between.
+
+    The kernel reads one buffer and writes the other. Of a buffer that a shader both reads and writes, version 1.3.275 of the
+    validation layer reports nothing.
+    """
     with Driver() as driver:
-        kernel = saxpy_of(driver)
+        kernel = driver.compile(SpirvModule.from_glsl(COPY))
         a, b = driver.buffer(X), driver.buffer(X)
-        forth, back = kernel.bind(a, b, push_constants=PUSH), kernel.bind(b, a, push_constants=PUSH)
+        forth, back = kernel.bind(a, b), kernel.bind(b, a)
 
         def record_and_run(manager: Any) -> None:  # noqa: ANN401 -- kp has no types
             sequence = manager.sequence()

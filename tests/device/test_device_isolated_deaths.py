@@ -200,9 +200,7 @@ def test_a_blob_that_kills_is_set_aside_by_the_process_that_follows(witness: Pat
         assert saxpy.trace.reason == "no entry: a process died when the driver was given its compiled blob"
 
 
-def test_ctrl_c_ends_a_call_and_leaves_caller_and_process_usable(
-    isolated: IsolatedDriver, saxpy: Kernel, endless: Kernel
-) -> None:
+def test_ctrl_c_ends_a_call_and_leaves_all_usable(isolated: IsolatedDriver, saxpy: Kernel, endless: Kernel) -> None:
     if not isolated.device.is_software:
         pytest.skip("the driver of a GPU ends a shader that goes on for minutes, and loses the device with it")
     assert is_right(saxpy)

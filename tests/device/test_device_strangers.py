@@ -125,3 +125,22 @@ def test_another_thread_finds_the_environment_whole_while_drivers_are_made() -> 
         reader.join()
         sys.setswitchinterval(interval)
     assert (set(found), dict(os.environ) == before) == ({True}, True)
+
+
+@pytest.mark.usefixtures("layer")
+def test_another_vulkan_driver_costs_no_key_of_the_process_each_time_and_may_know_more_functions(
+    run_python: RunChild, children: Path, tmp_path: Path
+) -> None:
+    """A process has 1,024 thread-specific keys, and other libraries abort when none is left."""
+    library, manifest = tmp_path / "driver.so", tmp_path / "driver.json"
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("not installed: cc")
+    source = children / "driver_without_devices.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", str(source), "-o", str(library)], check=True)
+    icd = {"library_path": str(library), "api_version": "1.0.0"}
+    manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}), "utf-8")
+    done = run_python(str(children / "keys_of_the_process.py"), env={"VK_ADD_DRIVER_FILES": str(manifest)})
+    assert (done.status, done.stderr) == (0, "")
+    left = json.loads(done.stdout)
+    assert left == left[:1] * 4

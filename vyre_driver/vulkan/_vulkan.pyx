@@ -25,6 +25,13 @@ cdef extern from "dlfcn.h" nogil:
     char* dlerror()
     int RTLD_NOW
     int RTLD_LOCAL
+    int RTLD_NOLOAD
+
+
+cdef extern from "link.h":
+    cdef struct dl_phdr_info:
+        const char* dlpi_name
+    int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*), void* data)
 
 
 cdef extern from "device_features.h" nogil:
@@ -369,12 +376,11 @@ def probe() -> tuple[int, list[dict[str, object]]]:
     """
     cdef PFN_vkGetInstanceProcAddr get_proc = open_loader()
     cdef uint32_t version = loader_version(get_proc)
+    cdef set before = loaded_libraries()
     cdef VkInstance instance = create_instance(get_proc, version)
     cdef Loader vk = bind_instance(get_proc, instance)
     try:
-        facts = all_device_facts(&vk, instance, version)
-    except BaseException:
+        keep_libraries_since(before)
+        return version, all_device_facts(&vk, instance, version)
+    finally:
         vk.destroy_instance(instance, NULL)
-        raise
-    keep_instance(&vk, instance)
-    return version, facts

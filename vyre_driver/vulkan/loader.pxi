@@ -63,6 +63,30 @@ cdef uint32_t loader_version(PFN_vkGetInstanceProcAddr get_proc) noexcept:
     return version
 
 
+cdef int add_name(dl_phdr_info* library, size_t size, void* names) noexcept:
+    (<set> names).add(<bytes> library.dlpi_name)
+    return 0
+
+
+cdef set loaded_libraries():
+    """Return the paths of all shared libraries of the process. The callback needs the GIL, which nothing here lets go."""
+    cdef set names = set()
+    dl_iterate_phdr(add_name, <void*> names)
+    return names
+
+
+cdef int keep_libraries_since(set before) except -1:
+    """Keep the libraries of drivers and layers that the loader has opened for an instance.
+
+    The loader opens them anew for each instance. It closes those of drivers without a device as soon as it has asked for
+    devices, and the others with the last instance. Each time some take thread-local storage (NVIDIA) or a thread-specific key
+    (Mesa 26.1) that they never give back. A process has 1,024 of these keys, and other libraries abort when none is left.
+    """
+    for name in loaded_libraries() - before:
+        dlopen(name, RTLD_NOW | RTLD_NOLOAD)
+    return 0
+
+
 cdef VkInstance create_instance(PFN_vkGetInstanceProcAddr get_proc, uint32_t version) except NULL:
     cdef VkApplicationInfo application
     cdef VkInstanceCreateInfo info
@@ -109,22 +133,6 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
     return vk
 
 
-# The last probe's instance stays open, and the drivers with it. The loader closes a driver's libraries with the last instance,
-# and some can be opened only about thirty times in a process: each time takes thread-local storage that never comes back.
-cdef VkInstance kept_instance = NULL
-
-
-cdef extern from * nogil:
-    int __ATOMIC_SEQ_CST
-    void* __atomic_exchange_n(void** at, void* value, int order)
-
-
-cdef void keep_instance(Loader* vk, VkInstance instance) noexcept:
-    cdef VkInstance before = <VkInstance> __atomic_exchange_n(<void**> &kept_instance, <void*> instance, __ATOMIC_SEQ_CST)
-    if before != NULL:
-        vk.destroy_instance(before, NULL)
-
-
 def prepare_fork():
     """Return, without the GIL meanwhile, when no other thread is in a call of the loader's.
 
@@ -139,9 +147,4 @@ def end_fork():
     vyre_end_fork()
 
 
-def forget_instance():
-    """In a forked child: leave the parent's instance alone, for a fork does not copy the driver's threads."""
-    __atomic_exchange_n(<void**> &kept_instance, NULL, __ATOMIC_SEQ_CST)
-
-
-os.register_at_fork(before=prepare_fork, after_in_parent=end_fork, after_in_child=forget_instance)
+os.register_at_fork(before=prepare_fork, after_in_parent=end_fork)

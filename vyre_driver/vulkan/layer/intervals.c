@@ -241,15 +241,18 @@ void vyre_label(vyre_device *device, VkCommandBuffer commands, uint32_t label) {
   pthread_mutex_unlock(&device->command_lock);
 }
 
+/* By the name of the extension that the device has: where the drivers of other devices know the other name, the loader gives a
+   function for it that calls NULL for this device. */
 void vyre_describe_clocks(vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical) {
-  bool is_on = false;
-  for (uint32_t i = 0; device->config.hooks & VYRE_HOOK_FEATURES && i < instance->config.extension_count; i++) {
-    is_on |= strstr(instance->config.extensions[i], "calibrated_timestamps") != NULL;
-  }
+  static const char *const NAMES[][2] = {
+      {"VK_EXT_calibrated_timestamps", "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT"},
+      {"VK_KHR_calibrated_timestamps", "vkGetPhysicalDeviceCalibrateableTimeDomainsKHR"}};
   PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT list = NULL;
-  const char *names[] = {"vkGetPhysicalDeviceCalibrateableTimeDomainsKHR", "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT"};
-  for (int i = 0; is_on && !list && i < 2; i++) {
-    list = (PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)instance->next(instance->handle, names[i]);
+  for (uint32_t i = 0; device->config.hooks & VYRE_HOOK_FEATURES && i < instance->config.extension_count; i++) {
+    for (int j = 0; j < 2; j++) {
+      if (strcmp(instance->config.extensions[i], NAMES[j][0])) continue;
+      list = (PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)instance->next(instance->handle, NAMES[j][1]);
+    }
   }
   VkTimeDomainEXT domains[16];
   uint32_t count = 16;

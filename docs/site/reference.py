@@ -140,11 +140,8 @@ PAGES = (
         (
             _section("Programs and buffers", "", "Program DataType"),
             _section("Declarations", "ir", "BufferDecl BufferAccess MemoryKind MemoryHints CacheLocality WORLD"),
-            _section(
-                "Checking",
-                "ir",
-                "validate examine Problem ValidationReport ProgramCapability ProgramStats OperationSignature op_id",
-            ),
+            _section("Checking", "ir", "validate examine Problem ValidationReport ProgramCapability ProgramStats op_id"),
+            _section("Calls", "ir", "inline_calls OperationSignature"),
             _section("Places of an invocation", "ir", "gid_x gid_y gid_z lid_x lid_y lid_z wid_x wid_y wid_z"),
             _section(
                 "Statements",

@@ -86,6 +86,7 @@ from vyre_driver.ir.extension_builders import (
     unpack_bf16,
     unpack_f16,
 )
+from vyre_driver.ir.inlining import inline_calls
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
@@ -200,6 +201,7 @@ __all__ = [
     "i32",
     "i64",
     "if_",
+    "inline_calls",
     "let",
     "lid_x",
     "lid_y",

@@ -243,4 +243,4 @@ class Expressions:
         return Value(self.builtins.scalar(built_in, name), U32)
 
     def _call(self, term: Call) -> Value:
-        cannot(term, f"a call of {term.op_id!r}", "the operation's body in place of the call")
+        cannot(term, f"a call of {term.op_id!r}", "the operation's body in place of the call, which ir.inline_calls puts there")

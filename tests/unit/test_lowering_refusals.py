@@ -33,9 +33,11 @@ from vyre_driver.ir import (
     binop,
     call,
     cast,
+    f32,
     f64,
     fma,
     gid_x,
+    i32,
     i64,
     if_,
     let,
@@ -121,6 +123,24 @@ def test_what_has_no_lowering_is_refused_with_its_place_and_its_need(
     message = f"the program cannot be lowered to SPIR-V: {problem}"
     assert (error.code, error.context["path"], str(error).startswith(message)) == (1002, place, True), str(error)
     assert f"it would need {error.context['needs']}. Fix: " in str(error)
+
+
+@pytest.mark.parametrize(
+    ("op", "types"),
+    [
+        (SubgroupOp.ADD, "u32, i32, u64 or f32"),
+        *((op, "u32, i32 or f32") for op in (SubgroupOp.MUL, SubgroupOp.MIN, SubgroupOp.MAX)),
+        *((op, "u32 or i32") for op in (SubgroupOp.AND, SubgroupOp.OR, SubgroupOp.XOR)),
+    ],
+)
+def test_the_need_of_a_reduction_names_the_types_that_it_takes(lower: Lower, op: SubgroupOp, types: str) -> None:
+    literals = {"u32": u32(1), "i32": i32(1), "u64": u64(1), "f32": f32(1.0)}
+    for name, literal in literals.items():
+        if name in types:
+            lower(within(let("x", SubgroupReduce(op, literal))))
+    with pytest.raises(UnsupportedFeature) as refused:
+        lower(within(let("x", SubgroupReduce(op, f64(1.0)))))
+    assert refused.value.context["needs"] == types
 
 
 def test_an_fma_that_no_driver_is_known_to_round_once_is_refused_without_f64(lower: Lower) -> None:

@@ -49,8 +49,8 @@ def reduce(code: Code, term: SubgroupReduce, value: Value) -> Value:
     if form is Form.WIDE and value.kind.computes and term.op is SubgroupOp.ADD:
         return Value(_add_wide(code, value.id, scope), value.kind)
     if instruction is None:
-        others = "f32 or u32" if term.op is SubgroupOp.ADD else "u32"
-        cannot(term, f"a subgroup reduction by {term.op.name} of {value.kind.name}", others)
+        types = "u32, i32, u64 or f32" if term.op is SubgroupOp.ADD else "u32 or i32" if term.op in _BITS else "u32, i32 or f32"
+        cannot(term, f"a subgroup reduction by {term.op.name} of {value.kind.name}", types)
     return Value(code.result(instruction, code.type_of(form), scope, GROUP_REDUCE, value.id), value.kind)
 
 

@@ -127,6 +127,14 @@ def test_a_subgroup_reduces_by_each_operator(opened: Driver, op: SubgroupOp, dty
     run(opened, program, numbers, subgroup_lanes=opened.device.subgroup_size)
 
 
+@pytest.mark.parametrize("op", [op for op in SubgroupOp if op is not SubgroupOp.MUL], ids=lambda op: op.name.lower())
+def test_a_subgroup_reduces_numbers_of_64_bits(opened: Driver, op: SubgroupOp) -> None:
+    random = np.random.default_rng(1)
+    numbers = np.concatenate([random.integers(0, 2**64, 40, np.uint64), random.integers(2**63, 2**63 + 2**32, 60, np.uint64)])
+    program = elementwise(U64, U64, lambda value: SubgroupReduce(op, value), len(numbers))
+    run(opened, program, numbers, subgroup_lanes=opened.device.subgroup_size)
+
+
 def test_the_invocations_of_a_workgroup_leave_a_loop_together(opened: Driver) -> None:
     """The deciding number is loaded after a barrier, from memory that the workgroup shares."""
     flag, out = BufferDecl.workgroup("flag", 1, U32), BufferDecl.output("out", 0, U32).with_count(256)

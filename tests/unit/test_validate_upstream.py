@@ -171,6 +171,7 @@ def test_a_program_gets_upstreams_codes(given: Program, codes: list[str]) -> Non
         ("first", BufferRef("floats"), ["V054"]),
         ("strange", X, ["V021"]),
         ("twice", F, ["V022"]),
+        ("twice", BufferRef("in"), ["V022"]),
         ("deep", X, ["V020"]),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from made_containers import PLAIN, SMALL, body_of, record, signed, text, verdict, with_buffers, with_node
@@ -315,3 +317,28 @@ def test_a_sum_over_the_subgroup_has_an_operator_in_format_6_alone() -> None:
     assert [bytes((17, 1, 0, 7, 0, 0, 0)) in wire for wire in wires] == [False, True]
     assert [bytes((17, 0, 7, 0, 0, 0)) in wire for wire in wires] == [True, False]
     assert [Program.from_wire(wire) for wire in wires] == [value(SubgroupAdd(u32(7)))] * 2
+
+
+@pytest.mark.parametrize("other", [{"linear_type": LinearType.LINEAR}, {"shape_predicate": AtLeast(1)}], ids=str)
+def test_the_order_of_buffers_that_differ_in_their_requirements_alone_does_not_matter(other: dict[str, Any]) -> None:
+    plain = BufferDecl.read_write("x", 0, DataType.U32)
+    required = replace(plain, **other)
+    programs = [Program.wrapped(buffers, (1, 1, 1), []) for buffers in ([plain, required], [required, plain])]
+    assert programs[0] == programs[1]
+    assert (programs[0].to_wire(), programs[0].fingerprint()) == (programs[1].to_wire(), programs[1].fingerprint())
+
+
+@pytest.mark.parametrize("value", [0, 1, "no"])
+def test_how_sums_are_written_is_true_false_or_not_said(value: object) -> None:
+    with pytest.raises(InvalidProgram, match=r"subgroup_sums is .* where bool is wanted. Fix: give bool"):
+        Program.from_wire(Program.empty().to_wire(4), subgroup_sums=value)  # type: ignore[arg-type]
+
+
+def test_format_4_names_the_format_that_has_a_place_for_a_requirement() -> None:
+    program = Program.wrapped([BufferDecl.read("x", 0, DataType.U32).with_shape_predicate(AtLeast(1))], (1, 1, 1), [])
+    with pytest.raises(InvalidProgram) as caught:
+        program.to_wire(4)
+    assert str(caught.value) == (
+        "wire format 4 has no place for the shape predicate count >= 1 of buffer 'x'. "
+        "Fix: write format 6, or declare the buffer without it."
+    )

@@ -36,8 +36,8 @@ VERBS = {
     "run": Verb(
         "run a compute shader on files",
         "Run a compute shader once on arrays, and write its results to files. SHADER is\n"
-        "a GLSL or .spv file, the name of an included shader (--list prints them), or -\n"
-        "for standard input.",
+        "a file of GLSL, SPIR-V (.spv) or a program (.vyre), the name of an included\n"
+        "shader (--list prints them), or - for standard input.",
         (
             "run saxpy --in x=random:1000 --in y=zeros:1000 --push alpha=2 --push count=1000 --out y=y.npy",
             "run blur.comp --in src=picture.npy --count dst=12707 --invocations 131,97 --out dst=- > blurred.npy",

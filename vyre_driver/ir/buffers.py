@@ -286,4 +286,6 @@ def canonical_place(buffer: BufferDecl) -> tuple[Any, ...]:
         buffer.output_byte_range or (),
         (() if hints.coalesce_axis is None else (hints.coalesce_axis,), hints.preferred_alignment, hints.cache_locality.value),
         buffer.bytes_extraction,
+        buffer.linear_type.value,
+        b"" if buffer.shape_predicate is None else buffer.shape_predicate.encoded,
     )

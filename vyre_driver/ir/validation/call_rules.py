@@ -71,7 +71,11 @@ def call_problems(
         if spelling.startswith(_BUFFER):
             yield from _buffer_problems(call.args[place], place, expected, buffers)
             continue
-        if got is not None and expected is not None and got != expected:
+        argument = call.args[place]
+        if isinstance(argument, BufferRef):
+            text = f"{name} takes {spelling} for argument {place}, and got the buffer {quoted(argument.buffer)}"
+            yield CallProblem(Rule.CALL_ARGUMENT, text, "load an element of it", place)
+        elif got is not None and expected is not None and got != expected:
             text = f"{name} takes {spelling} for argument {place}, and got {spelled(got)}"
             yield CallProblem(Rule.CALL_ARGUMENT, text, f"cast it to {spelling}", place)
 

@@ -20,6 +20,7 @@ from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind, output_places
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import SubgroupAdd, SubgroupReduce
+from vyre_driver.ir.fields import instance
 from vyre_driver.ir.layout import Step
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.ir.terms import KEY_BYTES, Traits
@@ -152,6 +153,8 @@ def read_container(data: bytes, *, subgroup_sums: bool | None = None) -> Program
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
+    if subgroup_sums is not None:
+        instance(subgroup_sums, bool, "subgroup_sums")
     data = bytes(data)
     version = _checked_version(data)
     if version > wire_format.WITHOUT_REQUIREMENTS or subgroup_sums is False:

@@ -27,6 +27,8 @@ from vyre_driver.ir.wire.leb import leb
 from vyre_driver.ir.wire.predicates import predicate_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
@@ -92,13 +94,8 @@ def refuse_losses(program: Program, version: int = wire_format.VERSION) -> None:
         operator whose operands the canonical order swaps although one may change what the other reads.
     """
     for buffer in program.buffers:
-        lost = _lost_field(buffer, version)
-        if lost is not None:
-            refuse(
-                f"wire format {version} has no place for {lost} of buffer {buffer.name!r}",
-                "declare the buffer without it, and add it where the program is read",
-                buffer=buffer.name,
-            )
+        for lost, fix in _lost_fields(buffer, version):
+            refuse(f"wire format {version} has no place for {lost} of buffer {buffer.name!r}", fix, buffer=buffer.name)
     if not all(node.traits & Traits.SIGNED for node in program.entry):
         refuse(
             "the wire format drops the sign of the literal -0.0", "write Negate of 0.0, or 0.0 where the sign does not matter"
@@ -208,18 +205,19 @@ def check_buffer(buffer: BufferDecl) -> None:
             refuse(f"{what} {known} has the output range {start} to {end}", "give start <= end within it", buffer=buffer.name)
 
 
-def _lost_field(buffer: BufferDecl, version: int) -> str | None:
+def _lost_fields(buffer: BufferDecl, version: int) -> Iterator[tuple[str, str]]:
+    """Yield what a format does not carry of a buffer, and what to do."""
     if version < wire_format.REQUIREMENTS_SINCE:
+        fix = f"write format {wire_format.VERSION}, or declare the buffer without it"
         if buffer.bytes_extraction:
-            return "bytes_extraction"
+            yield "bytes_extraction", fix
         if buffer.linear_type is not LinearType.UNRESTRICTED:
-            return f"the linear type {buffer.linear_type.name}"
+            yield f"the linear type {buffer.linear_type.name}", fix
         if buffer.shape_predicate is not None:
-            return f"the shape predicate {buffer.shape_predicate.describe()}"
+            yield f"the shape predicate {buffer.shape_predicate.describe()}", fix
     inner: dtypes.DataType | None = buffer.element
     if inner is not None and inner.wire_tag in wire_format.LOSSY_ELEMENTS:
-        return f"the parameters of the element type {inner}"
-    return None
+        yield f"the parameters of the element type {inner}", "declare the buffer with another element type, or carry it beside"
 
 
 def _record(op: str, payload: bytes) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.lowering.emit import casts, floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
@@ -46,12 +47,34 @@ def reduce(code: Code, term: SubgroupReduce, value: Value) -> Value:
         clean = floats.flushed(code, value.id)
         result = code.result(instruction, code.f32, scope, GROUP_REDUCE, clean)
         return Value(floats.flushed(code, result), F32)
-    if form is Form.WIDE and value.kind.computes and term.op is SubgroupOp.ADD:
-        return Value(_add_wide(code, value.id, scope), value.kind)
+    if form is Form.WIDE and value.kind.computes and term.op is not SubgroupOp.MUL:
+        return Value(_reduce_wide(code, term.op, value.id, scope), value.kind)
     if instruction is None:
-        types = "u32, i32, u64 or f32" if term.op is SubgroupOp.ADD else "u32 or i32" if term.op in _BITS else "u32, i32 or f32"
+        types = (
+            "u32, i32 or f32"
+            if term.op is SubgroupOp.MUL
+            else "u32, i32 or u64"
+            if term.op in _BITS
+            else "u32, i32, u64 or f32"
+        )
         cannot(term, f"a subgroup reduction by {term.op.name} of {value.kind.name}", types)
     return Value(code.result(instruction, code.type_of(form), scope, GROUP_REDUCE, value.id), value.kind)
+
+
+def _reduce_wide(code: Code, op: SubgroupOp, operand: int, scope: int) -> int:
+    """Return a reduction of u64 of those of their words; no subgroup instruction takes the pairs of words that they are."""
+
+    def reduced(word: int) -> int:
+        return code.result(_OF_FORM[Form.U32][op], code.u32, scope, GROUP_REDUCE, word)
+
+    if op is SubgroupOp.ADD:
+        return _add_wide(code, operand, scope)
+    low, high = wide.halves(code, operand)
+    best = reduced(high)
+    if op in (SubgroupOp.MIN, SubgroupOp.MAX):  # the lower words of those whose upper word is the best decide
+        is_best = code.op(Ins.IEqual, code.bool, high, best)
+        low = code.op(Ins.Select, code.u32, is_best, low, code.const(0 if op is SubgroupOp.MAX else U32_MAX))
+    return wide.joined(code, reduced(low), best)
 
 
 def _add_wide(code: Code, operand: int, scope: int) -> int:

@@ -19,6 +19,7 @@ from vyre_driver import Driver
 from vyre_driver.cache import DiskPipelineCache, flight
 from vyre_driver.errors import CacheNotWarm, InvalidSetting
 from vyre_driver.remote.outcome import Fetch
+from vyre_driver.remote.tier import RemoteTier
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
     from machines import Machines
+
+    from vyre_driver.identity.keys import PipelineCacheKey
 
 pytestmark = [pytest.mark.device, pytest.mark.redis, pytest.mark.cold_mesa]
 
@@ -171,12 +174,26 @@ def test_a_server_that_is_down_costs_a_machine_one_refused_connection(machines: 
     assert given(witness) == [0, 1032]
 
 
-def test_what_comes_after_patience_has_ended_is_stored_all_the_same(machines: Machines, witness: Path) -> None:
+def test_what_comes_after_patience_has_ended_is_stored_all_the_same(
+    machines: Machines, witness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_asked, has_blob, wait = threading.Event(), RemoteTier.has_blob, RemoteTier.wait
+
+    def look_at_home_first(tier: RemoteTier, key: PipelineCacheKey) -> bool:
+        is_here = has_blob(tier, key)
+        is_asked.set()
+        return is_here
+
+    def wait_once_it_is_asked(tier: RemoteTier, key: PipelineCacheKey, patience_s: float) -> bool:
+        return is_asked.wait(20) and wait(tier, key, patience_s)
+
     machines.be("builder", signs=True)
     use()
     root = machines.be("reader")
     for pace in (root / "flight").iterdir():
         pace.write_bytes(b"1")  # compiling is expected to take microseconds
+    monkeypatch.setattr(RemoteTier, "has_blob", look_at_home_first)  # so that it does not end before the store is asked
+    monkeypatch.setattr(RemoteTier, "wait", wait_once_it_is_asked)
     with Driver() as driver:
         with machines.server.frozen():
             assert use_driver(driver).reason == "no entry"

@@ -15,19 +15,17 @@ from vyre_driver.artifacts.data_types import data_type
 from vyre_driver.artifacts.documents import Document
 from vyre_driver.artifacts.faults import program_of
 from vyre_driver.artifacts.frames import Frame
+from vyre_driver.artifacts.matching import matched_buffers
 from vyre_driver.artifacts.parts import Lifetime
-from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value, external_buffers
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value
 from vyre_driver.checks import U64_MAX
-from vyre_driver.errors import InvalidProgram
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
 
 FRAME = Frame(b"VMK0", 4, b"vyre-megakernel-artifact-v4", "an artifact (VMK0)")
 
-_RUN_THE_GRAPH = "run the graph (VGR0) that it was compiled from"
 _MEMBERS = (
     *("schema_version", "nodes", "dependencies", "selected_plan", "abi"),
     *("resources", "resource_envelope", "geometry", "provenance"),
@@ -104,48 +102,11 @@ class NeutralArtifact(Runnable):
 
     def schedule(self) -> Schedule:
         """Return the programs of the nodes as steps; raises as ``Runnable.schedule``."""
-        steps = tuple(Step(node.name, node.program, self._buffers(node)) for node in self.nodes)
-        return Schedule(self.values(), steps)
-
-    def _buffers(self, node: ArtifactNode) -> dict[str, int]:
-        """Return the number of the value of each buffer of a node.
-
-        An artifact does not say which is which: by name where every value has the name of a buffer, else by type and count,
-        outputs apart from the others.
-        """
-        names = external_buffers(node.program, node.name)
-        by_name = {self.resources[number].name: number for number in (*node.inputs, *node.outputs)}
-        if set(by_name) == set(names):
-            return by_name
-        buffers = {buffer.name: buffer for buffer in node.program.buffers}
-        outputs = [buffers[name] for name in names if buffers[name].is_output]
-        inputs = [buffers[name] for name in names if not buffers[name].is_output]
-        if (len(inputs), len(outputs)) != (len(node.inputs), len(node.outputs)):
-            raise InvalidProgram(
-                f"node {node.name!r} takes {len(node.inputs)} values and makes {len(node.outputs)}, and its program has "
-                f"{len(inputs)} buffers to read and {len(outputs)} outputs",
-                fix=_RUN_THE_GRAPH,
-            )
-        return {**self._matched(node, inputs, node.inputs), **self._matched(node, outputs, node.outputs)}
-
-    def _matched(self, node: ArtifactNode, buffers: list[BufferDecl], numbers: tuple[int, ...]) -> dict[str, int]:
-        """Return the one value that fits each buffer; raises InvalidProgram where none does, or several."""
-        matched: dict[str, int] = {}
-        for buffer in buffers:
-            fitting = [number for number in numbers if _fits(self.resources[number], buffer)]
-            if len(fitting) != 1 or fitting[0] in matched.values():
-                shown = ", ".join(repr(self.resources[number].name) for number in fitting) or "none"
-                raise InvalidProgram(
-                    f"an artifact does not name the buffers of its values, and buffer {buffer.name!r} of node {node.name!r} "
-                    f"fits {shown} of them",
-                    fix=_RUN_THE_GRAPH,
-                )
-            matched[buffer.name] = fitting[0]
-        return matched
-
-
-def _fits(resource: Resource, buffer: BufferDecl) -> bool:
-    return resource.element == buffer.element and buffer.count in (0, resource.element_count)
+        steps = []
+        for node in self.nodes:
+            read, written = matched_buffers(node, self.resources)
+            steps.append(Step(node.name, node.program, {**read, **written}))
+        return Schedule(self.values(), tuple(steps))
 
 
 def _resources(document: Document, listed: object, abi: object) -> tuple[Resource, ...]:

@@ -21,6 +21,8 @@ from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value
 from vyre_driver.checks import U64_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
 
@@ -153,13 +155,30 @@ def _nodes(document: Document, listed: object, entries: object, values: int) -> 
                 document.refuse(f"{what} is {actual}, not {place}")
         taken = document.numbers(inputs, f"abi.entries[{place}].inputs")
         made = document.numbers(outputs, f"abi.entries[{place}].outputs")
-        for value in (*taken, *made):
-            if value >= values:
-                document.refuse(f"abi.entries[{place}] names value {value}, and there are {values}")
         where = f"nodes[{place}].program"
         program = program_of(document.octets(wire, where), document.what, where, document.offset)
         nodes.append(ArtifactNode(document.text(name, f"nodes[{place}].name"), program, taken, made))
+    _check_order(document, nodes, values)
     return tuple(nodes)
+
+
+def _check_order(document: Document, nodes: Sequence[ArtifactNode], values: int) -> None:
+    """Check that each value is made once at most, and before a node takes it."""
+    missing = {number for node in nodes for number in node.outputs}
+    for place, node in enumerate(nodes):
+        where = f"abi.entries[{place}]"
+        for number in (*node.inputs, *node.outputs):
+            if number >= values:
+                document.refuse(f"{where} names value {number}, and there are {values}")
+        for number in node.inputs:
+            if number in missing:
+                document.refuse(f"{where} takes value {number}, which no node before it makes")
+        if len(set(node.inputs)) != len(node.inputs):
+            document.refuse(f"{where} takes a value twice")
+        for number in node.outputs:
+            if number not in missing:
+                document.refuse(f"{where} makes value {number}, which has been made before")
+            missing.remove(number)
 
 
 def _check_geometry(document: Document, listed: object, nodes: tuple[ArtifactNode, ...]) -> None:

@@ -25,7 +25,19 @@ from vyre_driver.artifacts import (
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
-from vyre_driver.ir import BufferAccess, BufferDecl, gid_x, gid_y, load, store, u32
+from vyre_driver.ir import (
+    BufferAccess,
+    BufferDecl,
+    SubgroupOp,
+    gid_x,
+    gid_y,
+    load,
+    store,
+    subgroup_reduce,
+    u32,
+    wid_x,
+    wid_y,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,6 +174,27 @@ def test_a_workgroup_of_two_axes_gets_the_square_that_upstream_gives_it(opened: 
     result = RESULT._replace(shape=(16,))
     graph = Graph((), (GraphNode("places", program, (), (GraphOutput("to", "out", result),)),))
     assert graph.run(opened, {})["out"].tolist() == list(range(16))
+
+
+@pytest.mark.parametrize(
+    ("workgroup", "place", "group"),
+    [
+        ((8, 1, 1), gid_x(), wid_x()),
+        ((4, 2, 1), gid_y() * u32(8) + gid_x(), wid_y() * u32(2) + wid_x()),
+    ],
+)
+def test_the_grid_of_subgroup_operations_covers_the_longest_buffer(
+    opened: Driver, workgroup: tuple[int, int, int], place: Expr, group: Expr
+) -> None:
+    total = subgroup_reduce(SubgroupOp.ADD, load("from", place))
+    program = Program.wrapped([words("from", 0, 64), words("to", 1, 8, is_output=True)], workgroup, [store("to", group, total)])
+    taken, made = GIVEN._replace(shape=(64,)), RESULT._replace(shape=(8,))
+    node = GraphNode("sums", program, (GraphInput("from", 0, taken),), (GraphOutput("to", "out", made),))
+    numbers = np.arange(64, dtype=np.uint32).reshape(8, 8)
+    x, y, _ = workgroup
+    tiles = numbers.reshape(64 // x, x) if y == 1 else numbers.reshape(4, y, 2, x).transpose(0, 2, 1, 3).reshape(8, 8)
+    results = Graph((GraphValue("x", taken),), (node,)).run(opened, {"x": numbers.ravel()})
+    assert results["out"].tolist() == tiles.sum(1, dtype=np.uint32).tolist()
 
 
 def test_a_graph_runs_on_a_driver_in_a_process_of_its_own() -> None:

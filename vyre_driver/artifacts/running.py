@@ -85,20 +85,22 @@ def _bound(driver: Driver, step: Step, placed: list[Buffer]) -> BoundKernel:
 
 
 def _grid(program: Program, plan: BindingPlan, buffers: list[Buffer]) -> tuple[int, int, int] | None:
-    """Return the grid that upstream gives a program: it covers a number of elements, whatever shape they have.
+    """Return the grid that upstream's 0.7 gives a program: it covers a number of elements, whatever shape they have.
 
-    None for a program of one axis, whose kernel finds the same, and may be tuned.
+    None for a program of one axis and without subgroup operations, whose kernel finds the same, and may be tuned.
     """
     capabilities = program.stats().capabilities
-    if program.workgroup_size[1:] == (1, 1) and ProgramCapability.GRID_AXES not in capabilities:
+    uses_subgroups = ProgramCapability.SUBGROUP in capabilities
+    if program.workgroup_size[1:] == (1, 1) and ProgramCapability.GRID_AXES not in capabilities and not uses_subgroups:
         return None
     bound = zip(plan.descriptors, buffers, strict=True)
     counts = {binding.buffer_index: buffer.nbytes // binding.stride for binding, buffer in bound}
     counted = [
         replace(binding, element_count=counts.get(binding.buffer_index, binding.element_count)) for binding in plan.bindings
     ]
-    has_atomics = ProgramCapability.ATOMICS in capabilities
-    count = dispatch_element_count(replace(plan, bindings=tuple(counted)), has_atomics=has_atomics)
+    # Subgroup operations count like atomics since 0.7, and not before it, whose grid a kernel infers.
+    covers_inputs = ProgramCapability.ATOMICS in capabilities or uses_subgroups
+    count = dispatch_element_count(replace(plan, bindings=tuple(counted)), has_atomics=covers_inputs)
     return covering_grid(count, program.workgroup_size)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from blake3 import blake3
@@ -11,7 +12,8 @@ from blake3 import blake3
 from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.graph_wire import graph_bytes, read_graph
 from vyre_driver.artifacts.parts import GraphNode, GraphValue, Lifetime
-from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value, check_connected
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Value
+from vyre_driver.artifacts.wiring import Made, Taken, WiredNode, schedule_of
 from vyre_driver.checks import U64_MAX, integer_within
 from vyre_driver.errors import InvalidInput
 
@@ -108,33 +110,18 @@ class Graph(Runnable):
 
         An output that replaces a retained value lies in the memory of that value where the node writes it in place.
         """
-        values: list[Value] = []
-        for value in self.externals:
-            values.append(_scheduled(value, len(values), is_given=True))
-        steps = []
-        for place, node in enumerate(self.nodes):
-            buffers = {port.buffer: port.value for port in node.inputs}
-            for port in node.outputs:
-                number, prior = len(values), port.successor_of
-                is_in_place = prior is not None and buffers.get(port.buffer) == prior
-                memory = values[prior].memory if prior is not None and is_in_place else number
-                replaces = None if prior is None or is_in_place else _state(values[prior])
-                made = GraphValue(port.name, port.contract, place)
-                values.append(_scheduled(made, memory, is_given=False)._replace(replaces=replaces))
-                buffers[port.buffer] = number
-            check_connected(node.program, node.name, buffers)
-            steps.append(Step(node.name, node.program, buffers))
-        return Schedule(tuple(values), tuple(steps))
-
-
-def _state(value: Value) -> int:
-    """Return the number of the value that a chain of successors began with."""
-    return value.memory if value.replaces is None else value.replaces
-
-
-def _scheduled(value: GraphValue, memory: int, *, is_given: bool) -> Value:
-    contract = value.contract
-    return Value(value.name, contract.element, contract.shape, contract.lifetime, memory, is_given)
+        values = []
+        for number, value in enumerate(self.values):
+            contract = value.contract
+            is_given = value.node is None
+            values.append(Value(value.name, contract.element, contract.shape, contract.lifetime, number, is_given))
+        numbers = count(len(self.externals))
+        nodes = []
+        for node in self.nodes:
+            taken = tuple([Taken(port.buffer, port.value) for port in node.inputs])
+            made = tuple([Made(port.buffer, next(numbers), port.successor_of) for port in node.outputs])
+            nodes.append(WiredNode(node.name, node.program, taken, made))
+        return schedule_of(values, nodes)
 
 
 def _check_names(what: str, values: Mapping[str, object], names: set[str]) -> None:

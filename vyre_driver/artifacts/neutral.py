@@ -17,7 +17,8 @@ from vyre_driver.artifacts.faults import program_of
 from vyre_driver.artifacts.frames import Frame
 from vyre_driver.artifacts.matching import matched_buffers
 from vyre_driver.artifacts.parts import Lifetime
-from vyre_driver.artifacts.schedule import Runnable, Schedule, Step, Value
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Value
+from vyre_driver.artifacts.wiring import Made, Taken, WiredNode, schedule_of
 from vyre_driver.checks import U64_MAX
 
 if TYPE_CHECKING:
@@ -104,11 +105,13 @@ class NeutralArtifact(Runnable):
 
     def schedule(self) -> Schedule:
         """Return the programs of the nodes as steps; raises as ``Runnable.schedule``."""
-        steps = []
+        nodes = []
         for node in self.nodes:
             read, written = matched_buffers(node, self.resources)
-            steps.append(Step(node.name, node.program, {**read, **written}))
-        return Schedule(self.values(), tuple(steps))
+            taken = tuple([Taken(buffer, number) for buffer, number in read.items()])
+            made = tuple([Made(buffer, number) for buffer, number in written.items()])
+            nodes.append(WiredNode(node.name, node.program, taken, made))
+        return schedule_of(self.values(), nodes)
 
 
 def _resources(document: Document, listed: object, abi: object) -> tuple[Resource, ...]:

@@ -66,7 +66,7 @@ class Runnable(ABC):
         Raises
         ------
         InvalidProgram
-            If a step leaves a buffer of its program without a value.
+            If a step leaves a buffer of its program without a value, or takes a value that has been replaced by then.
         UnsupportedFeature
             If it needs what a schedule cannot give.
         """

@@ -1,0 +1,89 @@
+"""What the nodes of graphs and artifacts see of values that other nodes, and other runs, replace or write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver import DataType, Driver, Program
+from vyre_driver.artifacts import Contract, Graph, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime
+from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir import BufferAccess, BufferDecl, gid_x, load, store, u32
+
+if TYPE_CHECKING:
+    from vyre_driver.ir import Node
+
+pytestmark = pytest.mark.device
+
+STATE = Contract(DataType.U32, (4,), BufferAccess.READ_WRITE, Lifetime.RETAINED)
+OUTPUT = STATE._replace(lifetime=Lifetime.OUTPUT)
+READ = STATE._replace(access=BufferAccess.READ_ONLY)
+TEN = np.full(4, 10, np.uint32)
+
+
+def program(*nodes: Node, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), makes: tuple[str, ...] = ()) -> Program:
+    """A program over buffers of four words, bound in the order in which they are named."""
+    kinds = [BufferDecl.read] * len(reads) + [BufferDecl.read_write] * len(writes) + [BufferDecl.output] * len(makes)
+    named = enumerate(zip(kinds, (*reads, *writes, *makes), strict=True))
+    buffers = [kind(name, binding, DataType.U32).with_count(4) for binding, (kind, name) in named]
+    return Program.wrapped(buffers, (4, 1, 1), nodes)
+
+
+COUNT = program(store("s", gid_x(), load("s", gid_x()) + u32(1)), writes=("s",))
+COPY = program(store("out", gid_x(), load("a", gid_x())), reads=("a",), makes=("out",))
+COUNT_TWICE = program(
+    store("s", gid_x(), load("s", gid_x()) + u32(1)),
+    store("out", gid_x(), load("s", gid_x()) + u32(1)),
+    writes=("s",),
+    makes=("out",),
+)
+
+
+def counted(name: str, prior: int, successor: str) -> GraphNode:
+    return GraphNode(name, COUNT, (GraphInput("s", prior, STATE),), (GraphOutput("s", successor, STATE, prior),))
+
+
+def copied(name: str, value: int) -> GraphNode:
+    return GraphNode(name, COPY, (GraphInput("a", value, READ),), (GraphOutput("out", f"{name} out", OUTPUT),))
+
+
+def test_a_value_is_read_before_its_successor_takes_its_place(driver: Driver) -> None:
+    graph = Graph((GraphValue("state", STATE),), (copied("first", 0), counted("count", 0, "next"), copied("last", 2)))
+    bound = graph.bind(driver, {"state": TEN})
+    bound.run()
+    results = {name: array.tolist() for name, array in bound.run().items()}
+    assert results == {"state": [12] * 4, "first out": [11] * 4, "next": [12] * 4, "last out": [12] * 4}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        (
+            (counted("count", 0, "next"), copied("copy", 0)),
+            "node 'copy' takes value 'state', which 'next' has replaced in place by then",
+        ),
+        (
+            (counted("count", 0, "next"), counted("again", 0, "other")),
+            "node 'again' takes value 'state', which 'next' has replaced in place by then",
+        ),
+        (
+            (
+                GraphNode(
+                    "count",
+                    COUNT_TWICE,
+                    (GraphInput("s", 0, STATE),),
+                    (GraphOutput("s", "next", STATE, 0), GraphOutput("out", "other", STATE, 0)),
+                ),
+            ),
+            "'next' and 'other' of node 'count' both replace value 'state'",
+        ),
+    ],
+)
+def test_a_value_that_is_gone_when_a_node_takes_it_is_refused(nodes: tuple[GraphNode, ...], problem: str) -> None:
+    graph = Graph((GraphValue("state", STATE),), nodes)
+    assert Graph.from_wire(graph.to_wire()).to_wire() == graph.to_wire()
+    with pytest.raises(InvalidProgram) as refused:
+        graph.schedule()
+    assert refused.value.problem == problem

@@ -1,0 +1,103 @@
+"""From the nodes of a graph or an artifact to a schedule: which memory each value lies in, so that nobody sees it change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.artifacts.schedule import Schedule, Step, Value, check_connected
+from vyre_driver.errors import InvalidProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.ir.program import Program
+
+
+class Taken(NamedTuple):
+    """A buffer of a node that is bound to a value."""
+
+    buffer: str
+    value: int
+
+
+class Made(NamedTuple):
+    """A buffer of a node that becomes a value; ``prior`` is the retained value that it replaces."""
+
+    buffer: str
+    value: int
+    prior: int | None = None
+
+
+class WiredNode(NamedTuple):
+    """A program, and the values of its buffers."""
+
+    name: str
+    program: Program
+    taken: tuple[Taken, ...]
+    made: tuple[Made, ...]
+
+
+def schedule_of(values: Sequence[Value], nodes: Sequence[WiredNode]) -> Schedule:
+    """Return the nodes as steps, over values that are each in memory of their own.
+
+    An output that replaces a retained value lies in the memory of that value where the node writes it in place; elsewhere it
+    is copied there when a run has ended.
+
+    Raises
+    ------
+    InvalidProgram
+        If a node leaves a buffer without a value, or takes a value that has been replaced in place; or if two outputs replace
+        one value.
+    UnsupportedFeature
+        As ``external_buffers``.
+    """
+    wiring = _Wiring(values)
+    steps = tuple([wiring.step(node) for node in nodes])
+    return Schedule(tuple(wiring.values), steps)
+
+
+class _Wiring:
+    """The values while the steps are made."""
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self.values = list(values)
+        self._successors: dict[int, str] = {}  # of each value that is replaced: the name of the one that does
+        self._overwritten: set[int] = set()  # values whose memory has that of their successor
+
+    def step(self, node: WiredNode) -> Step:
+        """Return the step of a node, and place what it makes."""
+        buffers = {}
+        for port in node.taken:
+            self._check_current(node, port.value)
+            buffers[port.buffer] = port.value
+        for made in node.made:
+            if made.prior is not None:
+                self._replace(node, made, made.prior, is_in_place=buffers.get(made.buffer) == made.prior)
+            buffers[made.buffer] = made.value
+        check_connected(node.program, node.name, buffers)
+        return Step(node.name, node.program, buffers)
+
+    def _check_current(self, node: WiredNode, number: int) -> None:
+        if number in self._overwritten:
+            name, successor = self.values[number].name, self._successors[number]
+            raise InvalidProgram(
+                f"node {node.name!r} takes value {name!r}, which {successor!r} has replaced in place by then",
+                fix=f"put the node before the one that makes {successor!r}, or give {successor!r} a buffer of its own",
+            )
+
+    def _replace(self, node: WiredNode, made: Made, prior: int, *, is_in_place: bool) -> None:
+        """Give an output the memory of the value that it replaces, or note that it is copied there."""
+        name, value = self.values[made.value].name, self.values[prior]
+        if prior in self._successors:
+            raise InvalidProgram(
+                f"{self._successors[prior]!r} and {name!r} of node {node.name!r} both replace value {value.name!r}",
+                fix="replace a retained value once",
+            )
+        self._successors[prior] = name
+        if is_in_place:
+            self._overwritten.add(prior)
+            self.values[made.value] = self.values[made.value]._replace(memory=value.memory)
+        else:
+            # The value that the chain of successors began with.
+            state = value.memory if value.replaces is None else value.replaces
+            self.values[made.value] = self.values[made.value]._replace(replaces=state)

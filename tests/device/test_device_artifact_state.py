@@ -87,3 +87,51 @@ def test_a_value_that_is_gone_when_a_node_takes_it_is_refused(nodes: tuple[Graph
     with pytest.raises(InvalidProgram) as refused:
         graph.schedule()
     assert refused.value.problem == problem
+
+
+CONSTANT = READ._replace(lifetime=Lifetime.CONSTANT)
+ARGUMENT = STATE._replace(lifetime=Lifetime.INVOCATION)
+SCRATCH = program(
+    store("out", gid_x(), load("s", gid_x())),
+    store("s", gid_x(), load("s", gid_x()) + u32(1)),
+    writes=("s",),
+    makes=("out",),
+)
+
+
+def scratched(name: str, value: int, contract: Contract, made: Contract = OUTPUT) -> GraphNode:
+    return GraphNode(name, SCRATCH, (GraphInput("s", value, contract),), (GraphOutput("out", f"{name} out", made),))
+
+
+@pytest.mark.parametrize("contract", [CONSTANT, ARGUMENT, ARGUMENT._replace(access=BufferAccess.READ_ONLY), READ])
+def test_a_value_that_is_not_a_nodes_to_change_stays_as_it_was_given(driver: Driver, contract: Contract) -> None:
+    nodes = scratched("first", 0, contract), scratched("last", 0, contract)
+    mine = driver.buffer(TEN)
+    bound = Graph((GraphValue("x", contract),), nodes).bind(driver, {"x": mine})
+    for _ in range(2):
+        results = bound.run()
+        assert (results["first out"].tolist(), results["last out"].tolist()) == ([10] * 4, [10] * 4)
+    assert mine.read().tolist() == [10] * 4
+    mine.write(TEN + np.uint32(1))
+    assert bound.run()["first out"].tolist() == [11] * 4
+
+
+def test_a_node_may_overwrite_what_no_other_needs(driver: Driver) -> None:
+    nodes = scratched("first", 0, ARGUMENT, ARGUMENT), scratched("last", 1, ARGUMENT)
+    graph = Graph((GraphValue("x", ARGUMENT),), nodes)
+    assert graph.run(driver, {"x": TEN})["last out"].tolist() == [10] * 4
+    assert [step.copied for step in graph.schedule().steps] == [{"s"}, frozenset()]
+
+
+@pytest.mark.parametrize("made", [ARGUMENT, OUTPUT])
+def test_a_node_that_overwrites_what_another_needs_is_refused(made: Contract) -> None:
+    nodes = scratched("first", 0, ARGUMENT, made), scratched("next", 1, made), scratched("last", 1, made)
+    with pytest.raises(InvalidProgram) as refused:
+        Graph((GraphValue("x", ARGUMENT),), nodes).schedule()
+    assert refused.value.problem == "node 'next' writes buffer 's', and others need value 'first out', which it is bound to"
+
+
+def test_retained_state_that_a_node_changes_without_a_successor_stays_changed(driver: Driver) -> None:
+    bound = Graph((GraphValue("state", STATE),), (scratched("n", 0, STATE),)).bind(driver, {"state": TEN})
+    bound.run()
+    assert {name: array.tolist() for name, array in bound.run().items()} == {"state": [12] * 4, "n out": [11] * 4}

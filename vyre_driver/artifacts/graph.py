@@ -11,11 +11,12 @@ from blake3 import blake3
 
 from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.graph_wire import graph_bytes, read_graph
-from vyre_driver.artifacts.parts import GraphNode, GraphValue, Lifetime
+from vyre_driver.artifacts.parts import GraphInput, GraphNode, GraphValue, Lifetime
 from vyre_driver.artifacts.schedule import Runnable, Schedule, Value
 from vyre_driver.artifacts.wiring import Made, Taken, WiredNode, schedule_of
 from vyre_driver.checks import U64_MAX, integer_within
 from vyre_driver.errors import InvalidInput
+from vyre_driver.ir.buffers import BufferAccess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,10 +119,14 @@ class Graph(Runnable):
         numbers = count(len(self.externals))
         nodes = []
         for node in self.nodes:
-            taken = tuple([Taken(port.buffer, port.value) for port in node.inputs])
+            taken = tuple([Taken(port.buffer, port.value, _may_change(port)) for port in node.inputs])
             made = tuple([Made(port.buffer, next(numbers), port.successor_of) for port in node.outputs])
             nodes.append(WiredNode(node.name, node.program, taken, made))
         return schedule_of(values, nodes)
+
+
+def _may_change(port: GraphInput) -> bool:
+    return port.contract.access is BufferAccess.READ_WRITE
 
 
 def _check_names(what: str, values: Mapping[str, object], names: set[str]) -> None:

@@ -108,7 +108,8 @@ class NeutralArtifact(Runnable):
         nodes = []
         for node in self.nodes:
             read, written = matched_buffers(node, self.resources)
-            taken = tuple([Taken(buffer, number) for buffer, number in read.items()])
+            accesses = {number: self.resources[number].access for number in read.values()}
+            taken = tuple([Taken(buffer, number, accesses[number] == "read_write") for buffer, number in read.items()])
             made = tuple([Made(buffer, number) for buffer, number in written.items()])
             nodes.append(WiredNode(node.name, node.program, taken, made))
         return schedule_of(self.values(), nodes)

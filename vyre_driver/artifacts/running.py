@@ -57,9 +57,10 @@ class BoundSchedule:
         self._made = [memory[place] for place in memory if not schedule.values[place].is_given]
         replaced = [(value.memory, value.replaces) for value in schedule.values if value.replaces is not None]
         self._successors = [(memory[source], memory[target]) for source, target in replaced]
+        self._copies: list[tuple[Buffer, Buffer]] = []
         self._batch = driver.batch()
         for step in schedule.steps:
-            self._batch.add(_bound(driver, step, placed))
+            self._batch.add(_bound(driver, step, self._memory_of(driver, step, placed)))
 
     def run(self, timeout: float | None = None) -> dict[str, NDArray[Any]]:
         """Run all steps, and return the outputs and what is retained, by name.
@@ -68,18 +69,29 @@ class BoundSchedule:
         """
         for buffer in self._made:
             buffer.fill(0)
+        for source, target in self._copies:
+            source.copy_to(target)
         self._batch.run(timeout)
         for source, target in self._successors:
             source.copy_to(target)
         return {name: self.buffers[name].read() for name in self._results}
 
+    def _memory_of(self, driver: Driver, step: Step, placed: list[Buffer]) -> dict[str, Buffer]:
+        """Return the memory of each buffer of a step by name; what it writes without being allowed to is a copy."""
+        memory = {name: placed[number] for name, number in step.buffers.items()}
+        for name in step.copied:
+            copy = driver.empty(memory[name].shape, memory[name].dtype, name)
+            self._copies.append((memory[name], copy))
+            memory[name] = copy
+        return memory
+
     __reduce_ex__ = refuse_copies
 
 
-def _bound(driver: Driver, step: Step, placed: list[Buffer]) -> BoundKernel:
+def _bound(driver: Driver, step: Step, memory: Mapping[str, Buffer]) -> BoundKernel:
     code = step.code
     kernel = driver.compile(NamedProgram(step.name, code) if isinstance(code, Program) else code)
-    buffers = [placed[step.buffers[binding.name]] for binding in kernel.buffers]
+    buffers = [memory[binding.name] for binding in kernel.buffers]
     workgroups = _grid(code, kernel.plan, buffers) if isinstance(code, Program) else step.workgroups
     return kernel.bind(*buffers, workgroups=workgroups, label=step.name)
 

@@ -40,13 +40,15 @@ class Value(NamedTuple):
 class Step(NamedTuple):
     """A program or a module to run once, with the number of the value of each buffer by name.
 
-    ``workgroups`` is the grid of a module; a program has its own, as upstream infers it.
+    ``workgroups`` is the grid of a module; a program has its own, as upstream infers it. ``copied`` names the buffers that are
+    a copy of their value, which is made when a run begins.
     """
 
     name: str
     code: Program | SpirvModule
     buffers: Mapping[str, int]
     workgroups: tuple[int, int, int] | None = None
+    copied: frozenset[str] = frozenset()
 
 
 class Schedule(NamedTuple):

@@ -6,18 +6,14 @@ Source: upstream 0.7, section 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vyre_driver.artifacts.documents import Document
 from vyre_driver.artifacts.frames import Frame
 from vyre_driver.artifacts.neutral import NeutralArtifact
 from vyre_driver.artifacts.payload import SPIRV, TargetPayload
-from vyre_driver.artifacts.schedule import Runnable, Schedule, Step
-from vyre_driver.errors import InvalidProgram, UnsupportedFeature
-
-if TYPE_CHECKING:
-    from vyre_driver.artifacts.modules import Module
-    from vyre_driver.artifacts.payload import TargetEntry
+from vyre_driver.artifacts.schedule import Runnable, Schedule
+from vyre_driver.artifacts.target_code import SpirvArtifact
+from vyre_driver.errors import UnsupportedFeature
 
 FRAME = Frame(b"VME0", 2, b"vyre-megakernel-envelope-v2", "an envelope (VME0)")
 
@@ -75,7 +71,7 @@ class Envelope(Runnable):
         """
         for payload in self.payloads:
             if payload.format == SPIRV:
-                return SpirvArtifact(self.artifact, payload.entries, payload.modules())
+                return SpirvArtifact.of(self.artifact, payload)
         formats = ", ".join(
             f"{identity} version {version}" for identity, version in (payload.format for payload in self.payloads)
         )
@@ -95,35 +91,3 @@ def _check_payload(document: Document, artifact: NeutralArtifact, payload: Targe
         for binding in entry.bindings:
             if binding.resource >= len(artifact.resources):
                 document.refuse(f"an entry names value {binding.resource}, and the artifact has {len(artifact.resources)}")
-
-
-@dataclass(frozen=True, slots=True)
-class SpirvArtifact(Runnable):
-    """The SPIR-V modules of an envelope, which run one after the other on the values of its artifact."""
-
-    artifact: NeutralArtifact
-    entries: tuple[TargetEntry, ...]
-    modules: tuple[Module, ...]
-
-    def schedule(self) -> Schedule:
-        """Return the modules as steps, each on the grid of its entry; raises as ``Runnable.schedule``."""
-        entries = {entry.node: entry for entry in self.entries}
-        return Schedule(self.artifact.values(), tuple([_step(module, entries) for module in self.modules]))
-
-
-def _step(module: Module, entries: dict[int, TargetEntry]) -> Step:
-    entry = next((entries[node] for node in module.nodes if node in entries), None)
-    if entry is None:
-        raise InvalidProgram(f"no entry is of the nodes of module {module.group}", fix="compile the artifact anew")
-    bound = {binding.slot: binding.resource for binding in entry.bindings if binding.group == 0}
-    code = module.spirv()
-    buffers = {}
-    for buffer in code.reflection.buffers:
-        if buffer.binding not in bound:
-            raise InvalidProgram(
-                f"module {module.group} has buffer {buffer.name!r} at binding {buffer.binding}, where its entry has no value",
-                fix="compile the artifact anew",
-            )
-        buffers[buffer.name] = bound[buffer.binding]
-    x, y, z = entry.grid_size
-    return Step(entry.name, code, buffers, (x, y, z))

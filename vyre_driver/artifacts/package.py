@@ -23,7 +23,7 @@ from vyre_driver.checks import U64_MAX, integer_within
 from vyre_driver.errors import BackendUnavailable, InvalidInput
 
 if TYPE_CHECKING:
-    from vyre_driver.artifacts.envelope import SpirvArtifact
+    from vyre_driver.artifacts.target_code import SpirvArtifact
 
 MANIFEST = "manifest.json"
 SCHEMA = "vyre-aot-manifest-v4"

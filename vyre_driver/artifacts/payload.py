@@ -145,6 +145,8 @@ def _entries(document: Document, value: object, profile: TargetProfile) -> tuple
     for place, entry in enumerate(entries):
         sizes = zip(entry.workgroup_size, profile.max_workgroup_size, strict=True)
         invocations = math.prod(entry.workgroup_size)
+        if not all((*entry.workgroup_size, *entry.grid_size)):
+            document.refuse(f"entries[{place}] has a workgroup or a grid of 0")
         if any(size > limit for size, limit in sizes) or invocations > profile.max_invocations_per_workgroup:
             document.refuse(f"entries[{place}].workgroup_size is over the profile's limits")
         if entry.dynamic_shared_bytes > profile.max_dynamic_shared_bytes:

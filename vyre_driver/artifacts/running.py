@@ -9,13 +9,14 @@ from vyre_driver.artifacts.parts import Lifetime
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.checks import U64_MAX, integer_within
-from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
+from vyre_driver.errors import InvalidDispatchConfig, InvalidInput, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.numpy_types import numpy_element
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.compiling import NamedProgram
+from vyre_driver.target.config import DispatchConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,8 +90,17 @@ class BoundSchedule:
 
 
 def _bound(driver: Driver, step: Step, memory: Mapping[str, Buffer]) -> BoundKernel:
-    code = step.code
-    kernel = driver.compile(NamedProgram(step.name, code) if isinstance(code, Program) else code)
+    code, size = step.code, step.subgroup_size
+    config = DispatchConfig(subgroup_size=size) if size else None
+    try:
+        kernel = driver.compile(NamedProgram(step.name, code) if isinstance(code, Program) else code, config=config)
+    except (UnsupportedFeature, LimitExceeded, InvalidDispatchConfig) as error:
+        if not size:
+            raise
+        raise UnsupportedFeature(
+            f"the code of {step.name!r} is for subgroups of {size} invocations ({error.problem})",
+            fix="run it without spirv(), by its programs",
+        ) from error
     buffers = [memory[binding.name] for binding in kernel.buffers]
     workgroups = _grid(code, kernel.plan, buffers) if isinstance(code, Program) else step.workgroups
     return kernel.bind(*buffers, workgroups=workgroups, label=step.name)

@@ -41,7 +41,7 @@ class Step(NamedTuple):
     """A program or a module to run once, with the number of the value of each buffer by name.
 
     ``workgroups`` is the grid of a module; a program has its own, as upstream infers it. ``copied`` names the buffers that are
-    a copy of their value, which is made when a run begins.
+    a copy of their value, which is made when a run begins. ``subgroup_size`` is what the code demands, 0 for any.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Step(NamedTuple):
     buffers: Mapping[str, int]
     workgroups: tuple[int, int, int] | None = None
     copied: frozenset[str] = frozenset()
+    subgroup_size: int = 0
 
 
 class Schedule(NamedTuple):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from upstream_graphs import artifact_of
 
 from vyre_driver import DataType, Driver, Program
-from vyre_driver.artifacts import Contract, Graph, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime
-from vyre_driver.errors import InvalidProgram
+from vyre_driver.artifacts import Contract, Graph, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime, NeutralArtifact
+from vyre_driver.errors import InvalidContainer, InvalidProgram
 from vyre_driver.ir import BufferAccess, BufferDecl, gid_x, load, store, u32
 
 if TYPE_CHECKING:
@@ -135,3 +136,68 @@ def test_retained_state_that_a_node_changes_without_a_successor_stays_changed(dr
     bound = Graph((GraphValue("state", STATE),), (scratched("n", 0, STATE),)).bind(driver, {"state": TEN})
     bound.run()
     assert {name: array.tolist() for name, array in bound.run().items()} == {"state": [12] * 4, "n out": [11] * 4}
+
+
+STATES = [("state", "retained"), ("next", "retained")]
+ONE_MORE = program(store("out", gid_x(), load("a", gid_x()) + u32(1)), reads=("a",), makes=("out",))
+
+
+def replaces(number: int, node: int, source: dict[str, int]) -> dict[str, object]:
+    return {"from": source, "to": {"node": node}, "kind": "retained", "value": number}
+
+
+@pytest.mark.parametrize("code", [ONE_MORE, COUNT], ids=["elsewhere", "in place"])
+def test_the_state_of_an_artifact_moves_on_as_that_of_its_graph(driver: Driver, code: Program) -> None:
+    data = artifact_of(STATES, [("n", code, [0], [1])], 4, [replaces(1, 0, {"value": 0})])
+    bound = NeutralArtifact.from_bytes(data).bind(driver, {"state": TEN})
+    bound.run()
+    assert {name: array.tolist() for name, array in bound.run().items()} == {"state": [12] * 4, "next": [12] * 4}
+
+
+def test_a_chain_of_states_of_an_artifact_moves_on(driver: Driver) -> None:
+    values = [*STATES, ("last", "retained"), ("copy", "output")]
+    nodes = [("first", COUNT, [0], [1]), ("second", COUNT, [1], [2]), ("read", COPY, [2], [3])]
+    data = artifact_of(values, nodes, 4, [replaces(1, 0, {"value": 0}), replaces(2, 1, {"node": 0})])
+    results = NeutralArtifact.from_bytes(data).run(driver, {"state": TEN})
+    assert {name: array.tolist() for name, array in results.items()} == dict.fromkeys(
+        ["state", "next", "last", "copy"], [12] * 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "problem"),
+    [
+        (
+            [replaces(1, 1, {"value": 0})],
+            "dependencies[0] does not go to the node that makes its value, or another does as well",
+        ),
+        (
+            [replaces(1, 0, {"value": 0})] * 2,
+            "dependencies[1] does not go to the node that makes its value, or another does as well",
+        ),
+        ([replaces(1, 0, {"value": 2})], "dependencies[0] fits 0 retained values that node 0 takes, not one"),
+        ([replaces(1, 0, {"node": 0})], "dependencies[0] fits 0 retained values that node 0 takes, not one"),
+    ],
+)
+def test_a_successor_of_no_value_is_refused(dependencies: list[dict[str, object]], problem: str) -> None:
+    values = [*STATES, ("other", "retained")]
+    with pytest.raises(InvalidContainer) as refused:
+        NeutralArtifact.from_bytes(artifact_of(values, [("n", ONE_MORE, [0], [1])], 4, dependencies))
+    assert refused.value.problem.endswith(problem)
+
+
+def test_a_successor_that_may_replace_either_of_two_values_is_refused() -> None:
+    values = [("x", "invocation"), ("a", "retained"), ("b", "retained"), ("next", "retained")]
+    two = program(
+        store("p", gid_x(), load("x", gid_x())), store("q", gid_x(), load("x", gid_x())), reads=("x",), makes=("p", "q")
+    )
+    add = program(store("o", gid_x(), load("p", gid_x()) + load("q", gid_x())), reads=("p", "q"), makes=("o",))
+    data = artifact_of(values, [("two", two, [0], [1, 2]), ("add", add, [1, 2], [3])], 4, [replaces(3, 1, {"node": 0})])
+    with pytest.raises(InvalidContainer, match=r"dependencies\[0\] fits 2 retained values that node 1 takes, not one"):
+        NeutralArtifact.from_bytes(data)
+
+
+def test_what_is_replaced_in_place_has_a_buffer_that_is_written() -> None:
+    data = artifact_of(STATES, [("n", program(reads=("s",)), [0], [1])], 4, [replaces(1, 0, {"value": 0})])
+    with pytest.raises(InvalidProgram, match="node 'n' replaces value 'state' in place, and its buffer 's' is READ_ONLY"):
+        NeutralArtifact.from_bytes(data).schedule()

@@ -15,6 +15,8 @@ from blake3 import blake3
 from vyre_driver.artifacts import envelope, neutral, payload
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from vyre_driver.ir import Program
@@ -84,14 +86,19 @@ def module(code: SpirvModule, program: bytes, entry_point: str = "main", group: 
     }
 
 
-def artifact_of(values: list[tuple[str, str]], nodes: list[tuple[str, Program, list[int], list[int]]], count: int) -> bytes:
+def artifact_of(
+    values: list[tuple[str, str]],
+    nodes: list[tuple[str, Program, list[int], list[int]]],
+    count: int,
+    dependencies: Sequence[dict[str, object]] = (),
+) -> bytes:
     """Return an artifact in upstream's frame: values of ``count`` words with lifetimes, nodes with what they take and make."""
     stages = {"first_stage": 0, "last_stage": 0}
     sizes = {"element_count": count, "byte_count": 4 * count}
     document = {
         "schema_version": 4,
         "nodes": [{"id": at, "name": name, "program": list(code.to_wire())} for at, (name, code, _, _) in enumerate(nodes)],
-        "dependencies": [],
+        "dependencies": list(dependencies),
         "selected_plan": _document(cases()["bin_Add"].bytes_of["artifact"])["selected_plan"],
         "abi": {
             "resources": [{"slot": at, "value": at, "dtype": "U32", "access": "read_write"} for at in range(len(values))],

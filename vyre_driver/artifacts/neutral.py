@@ -17,6 +17,7 @@ from vyre_driver.artifacts.faults import program_of
 from vyre_driver.artifacts.frames import Frame
 from vyre_driver.artifacts.matching import matched_buffers
 from vyre_driver.artifacts.parts import Lifetime
+from vyre_driver.artifacts.retained import with_priors
 from vyre_driver.artifacts.schedule import Runnable, Schedule, Value
 from vyre_driver.artifacts.wiring import Made, Taken, WiredNode, schedule_of
 from vyre_driver.checks import U64_MAX
@@ -56,12 +57,16 @@ class Resource(NamedTuple):
 
 
 class ArtifactNode(NamedTuple):
-    """A node of an artifact: its program, and the numbers of the values that it takes and makes."""
+    """A node of an artifact: its program, and the numbers of the values that it takes and makes.
+
+    ``priors`` are pairs: an output, and the retained value that it replaces.
+    """
 
     name: str
     program: Program
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    priors: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ class NeutralArtifact(Runnable):
         resource_abi, entries = document.members(top["abi"], "abi", "resources", "entries")
         resources = _resources(document, top["resources"], resource_abi)
         nodes = _nodes(document, top["nodes"], entries, len(resources))
+        nodes = with_priors(document, top["dependencies"], nodes, resources)
         _check_geometry(document, top["geometry"], nodes)
         return cls(nodes, resources, top["provenance"]["compiler_version"], digest)
 
@@ -110,7 +116,8 @@ class NeutralArtifact(Runnable):
             read, written = matched_buffers(node, self.resources)
             accesses = {number: self.resources[number].access for number in read.values()}
             taken = tuple([Taken(buffer, number, accesses[number] == "read_write") for buffer, number in read.items()])
-            made = tuple([Made(buffer, number) for buffer, number in written.items()])
+            priors = dict(node.priors)
+            made = tuple([Made(buffer, number, priors.get(number)) for buffer, number in written.items()])
             nodes.append(WiredNode(node.name, node.program, taken, made))
         return schedule_of(self.values(), nodes)
 

@@ -38,6 +38,11 @@ class SpirvArtifact(Runnable):
 
     def schedule(self) -> Schedule:
         """Return the modules as steps, each on the grid of its entry; raises as ``Runnable.schedule``."""
+        if any(node.priors for node in self.artifact.nodes):
+            raise UnsupportedFeature(
+                "the artifact replaces retained values, and its code for spv does not say in which memory",
+                fix="run it without spirv(), by its programs",
+            )
         self._check_nodes()
         return Schedule(self.artifact.values(), tuple([self._step(module) for module in self.modules]))
 

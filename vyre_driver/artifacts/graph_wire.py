@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.artifacts.data_types import as_json, data_type
@@ -25,8 +26,9 @@ from vyre_driver.artifacts.documents import MAX_NAME_BYTES, Document
 from vyre_driver.artifacts.faults import program_of, refuse, whole_bytes
 from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.parts import Contract, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime
-from vyre_driver.errors import InvalidProgram
+from vyre_driver.errors import InvalidContainer, InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.cursor import Cursor
 
@@ -172,7 +174,7 @@ def graph_bytes(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> 
         parts += [_text(value.name), _contract_bytes(value.contract)]
     parts.append(_U32.pack(len(nodes)))
     for node in nodes:
-        program = node.wire or node.program.to_wire()
+        program = _container(node)
         parts += [_text(node.name), _U32.pack(len(program)), program, _U32.pack(len(node.inputs))]
         for port in node.inputs:
             parts += [_text(port.buffer), _U32.pack(port.value), _contract_bytes(port.contract)]
@@ -184,6 +186,15 @@ def graph_bytes(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> 
     if len(data) > MAX_BYTES:
         _over("the graph", len(data), "bytes", MAX_BYTES)
     return data
+
+
+def _container(node: GraphNode) -> bytes:
+    """Return a node's program as upstream wrote it, or as it is written here where that is another program."""
+    if node.wire:
+        with suppress(InvalidContainer, InvalidProgram):
+            if Program.from_wire(node.wire) == node.program:
+                return node.wire
+    return node.program.to_wire()
 
 
 def _contract_bytes(contract: Contract) -> bytes:

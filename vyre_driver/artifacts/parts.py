@@ -69,6 +69,7 @@ class GraphNode(NamedTuple):
     """A program with what it takes and makes.
 
     ``wire`` is the program's container as upstream wrote it, which need not be in canonical form; empty where it is made here.
+    It is written again while it reads to the program, and does not count in comparisons.
     """
 
     name: str
@@ -76,3 +77,15 @@ class GraphNode(NamedTuple):
     inputs: tuple[GraphInput, ...]
     outputs: tuple[GraphOutput, ...]
     wire: bytes = b""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all but the container is equal."""
+        return isinstance(other, GraphNode) and self[:-1] == other[:-1]
+
+    def __ne__(self, other: object) -> bool:
+        """Return whether anything but the container differs: a tuple would compare that too."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Return the hash of all but the container."""
+        return hash(self[:-1])

@@ -234,6 +234,29 @@ def test_arrays_that_do_not_fit_are_refused_before_anything_runs(opened: Driver)
         Graph((), ()).bind(opened, {})
 
 
+def test_an_array_of_vectors_of_vectors_has_the_dimensions_of_both(opened: Driver) -> None:
+    matrices = GIVEN._replace(element=DataType.vec(DataType.vec(DataType.F32, 2), 3), shape=(4,))
+    double = GraphNode("double", DOUBLED, (GraphInput("from", 0, GIVEN),), (GraphOutput("to", "out", RESULT),))
+    graph = Graph((GraphValue("x", GIVEN), GraphValue("matrices", matrices)), (double,))
+    eight = np.arange(8, dtype=np.uint32)
+    assert graph.run(opened, {"x": eight, "matrices": np.ones((4, 3, 2), np.float32)})["out"].tolist() == (2 * eight).tolist()
+    with pytest.raises(InvalidInput, match=r"has the shape \(4, 2, 3\), and the value \(4\) of vec<vec<f32, 2>, 3>"):
+        graph.bind(opened, {"x": eight, "matrices": np.ones((4, 2, 3), np.float32)})
+
+
+def test_what_numpy_has_no_array_for_is_refused(opened: Driver) -> None:
+    one, empty = GIVEN._replace(shape=(1,)), DataType.vec(DataType.vec(DataType.F32, 0), 1)
+    copy = step(load("from", gid_x()), words("from", 0), words("to", 1, 1, is_output=True))
+    made = GraphOutput("to", "out", RESULT._replace(shape=(1,) * 65))
+    node = GraphNode("copy", copy, (GraphInput("from", 0, one),), (made,))
+    with pytest.raises(UnsupportedFeature, match=r"value 'out' has 65 dimensions, and arrays of numpy have (32|64) at most"):
+        Graph((GraphValue("x", one),), (node,)).bind(opened, {"x": np.ones(1, np.uint32)})
+    nothing = GraphValue("nothing", one._replace(element=empty))
+    flat = node._replace(outputs=(made._replace(contract=RESULT._replace(shape=(1,))),))
+    with pytest.raises(UnsupportedFeature, match="value 'nothing' has elements of vec<vec<f32, 0>, 1>, which no array"):
+        Graph((GraphValue("x", one), nothing), (flat,)).bind(opened, {"x": np.ones(1, np.uint32), "nothing": np.ones(1)})
+
+
 def test_a_push_constant_is_no_value_of_a_graph() -> None:
     pushing = step(load("n", u32(0)), BufferDecl.push("n", 0, DataType.U32), words("to", 1, 4, is_output=True))
     graph = Graph((), (GraphNode("push", pushing, (), (GraphOutput("to", "out", AFTER._replace(lifetime=Lifetime.OUTPUT)),)),))

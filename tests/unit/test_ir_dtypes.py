@@ -185,6 +185,7 @@ def test_numpy_has_what_it_has() -> None:
     assert numpy_element(DataType.vec(DataType.Tensor, 2)) is None
     assert numpy_element(DataType.array(2**31)) is None
     assert numpy_element(DataType.vec(DataType.I4, 3)) is None
+    assert [numpy_element(DataType.vec(one, 1)) for one in (DataType.vec(DataType.F32, 0), DataType.array(0))] == [None, None]
 
 
 def test_without_ml_dtypes_its_numbers_are_raw_words(monkeypatch: pytest.MonkeyPatch) -> None:

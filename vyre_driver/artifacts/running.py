@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vyre_driver.artifacts.parts import Lifetime
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
@@ -21,7 +23,6 @@ from vyre_driver.target.config import DispatchConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from vyre_driver.artifacts.schedule import Schedule, Step, Value
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.runtime.bound import BoundKernel
 
+_MAX_RANK = 32 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 64
 _RESULTS = frozenset({Lifetime.OUTPUT, Lifetime.RETAINED})
 
 
@@ -156,7 +158,24 @@ def _element(value: Value) -> np.dtype[Any]:
             f"value {value.name!r} has elements of {value.element}, which no array of whole elements holds",
             fix="use elements of a fixed number of bytes",
         )
-    return element.dtype
+    base = element.dtype
+    shape: tuple[int, ...] = ()
+    while base.subdtype is not None:  # a vector of vectors
+        base, inner = base.subdtype
+        shape += inner
+    _check_rank(value, len(shape))
+    return np.dtype((base, shape))
+
+
+def _check_rank(value: Value, rank: int) -> None:
+    """Check that an array may have so many dimensions; raises UnsupportedFeature."""
+    if rank > _MAX_RANK:
+        raise UnsupportedFeature(
+            f"value {value.name!r} has {rank} dimensions, and arrays of numpy have {_MAX_RANK} at most",
+            fix="write the graph with fewer dimensions",
+            value=rank,
+            limit=_MAX_RANK,
+        )
 
 
 def _extents(schedule: Schedule, contents: Mapping[str, NDArray[Any] | Buffer], symbols: Mapping[str, int]) -> dict[str, int]:
@@ -204,4 +223,6 @@ def _made_shape(value: Value, extents: Mapping[str, int]) -> tuple[int, ...]:
                 fix="give it in symbols=" if extent else "write the graph with a number there",
                 binding=value.name,
             )
-    return tuple([extents[extent] if isinstance(extent, str) else extent for extent in value.shape]) + _element(value).shape
+    shape = tuple([extents[extent] if isinstance(extent, str) else extent for extent in value.shape]) + _element(value).shape
+    _check_rank(value, len(shape))
+    return shape

@@ -70,7 +70,7 @@ def numpy_element(dtype: DataType) -> NumpyElement | None:
     """Return the numpy type of the elements of a data type, None for a type without fixed elements.
 
     A vector is a sub-array (``('<f4', (4,))``), a quantized type is its storage, an array or a handle is raw. None also for
-    elements of more than 2**31 - 1 bytes, which numpy does not have.
+    elements of more than 2**31 - 1 bytes and vectors of elements of no bytes, which numpy does not have.
     """
     if (dtype.size_bytes or 0) > _MAX_ITEM_BYTES:
         return None
@@ -100,7 +100,7 @@ def _from_ml_dtypes(dtype: DataType) -> NumpyElement:
 def _vector(element: DataType, count: int) -> NumpyElement | None:
     """Return a sub-array; 4-bit numbers that fill whole bytes are those bytes, and others have no array."""
     inner = numpy_element(element)
-    if inner is None or (inner.packed and count % 2):
+    if inner is None or not inner.dtype.itemsize or (inner.packed and count % 2):
         return None
     if inner.packed:
         return NumpyElement(np.dtype(("<u1", (count // 2,))), ElementForm.RAW)

@@ -131,6 +131,26 @@ def test_weights_are_unpacked_up_to_their_bound(folder: Path) -> None:
         package.weights(-1)
 
 
+def test_weights_take_little_more_memory_than_their_bytes(folder: Path) -> None:
+    weights = bytes(64 << 20)
+    packed = brotli.compress(weights, quality=1)
+    write_package(folder, ENVELOPE, weights, packed)
+    package = opened(folder)
+    with pytest.raises(InvalidContainer, match=f"its weights have more than {max(1 << 20, 256 * len(packed))} bytes"):
+        package.weights()
+    tracemalloc.start()
+    assert package.weights(64 << 20) == weights
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 96 << 20
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
+def test_weights_of_any_size_are_unpacked(folder: Path, size: int) -> None:
+    write_package(folder, ENVELOPE, bytes(size), brotli.compress(bytes(size)))
+    assert opened(folder).weights(2 << 20) == bytes(size)
+
+
 @pytest.mark.parametrize(
     ("packed", "problem"),
     [

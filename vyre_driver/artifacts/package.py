@@ -8,6 +8,7 @@ Source: upstream 0.7, section 2.
 from __future__ import annotations
 
 import hashlib
+import io
 import lzma
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ _WHAT = "a package of vyre aot"
 _MAX_MANIFEST_BYTES = 1 << 20
 _MAX_DECODER_BYTES = 256 << 20  # of memory that LZMA may take for its dictionary
 _CHUNK_BYTES = 1 << 20
+_MAX_RATIO = 256  # of weights to what they are packed to, unless the caller allows more
 _NAMES = (
     *("schema", "aot_version", "artifact_name", "target", "target_payload_format"),
     *("envelope_file", "envelope_compression", "envelope_sha256_hex"),
@@ -83,8 +85,10 @@ class Package(Runnable):
         """Return what runs the code of the target "spv"; raises as ``Envelope.spirv``."""
         return self.envelope.spirv()
 
-    def weights(self, max_bytes: int = MAX_WEIGHTS_BYTES) -> bytes:
-        """Return the bytes of the weights, of which there may be ``max_bytes``; needs the extra ``aot``.
+    def weights(self, max_bytes: int | None = None) -> bytes:
+        """Return the bytes of the weights; needs the extra ``aot``.
+
+        There may be ``max_bytes`` of them. Without that, there may be 4 GiB, and 256 bytes for each packed one.
 
         Raises
         ------
@@ -97,11 +101,14 @@ class Package(Runnable):
         InvalidInput
             If ``max_bytes`` is no number of bytes.
         """
-        limit = integer_within(max_bytes, 0, U64_MAX)
+        limit = MAX_WEIGHTS_BYTES if max_bytes is None else integer_within(max_bytes, 0, U64_MAX)
         if limit is None:
             raise InvalidInput(f"max_bytes is {max_bytes!r}", fix="give a number of bytes")
-        weights = _unpacked_weights(read_bounded(self.folder / self.manifest["weights_file"], limit + _CHUNK_BYTES), limit)
-        if hashlib.sha256(weights).hexdigest() != self.manifest["weights_sha256_hex"]:
+        packed = read_bounded(self.folder / self.manifest["weights_file"], limit + _CHUNK_BYTES)
+        if max_bytes is None:
+            limit = min(limit, max(_CHUNK_BYTES, len(packed) * _MAX_RATIO))
+        weights, digest = _unpacked_weights(packed, limit)
+        if digest != self.manifest["weights_sha256_hex"]:
             refuse(_WHAT, "the SHA-256 of its weights is not that of the manifest")
         return weights
 
@@ -136,8 +143,8 @@ def _unpacked_envelope(packed: bytes) -> bytes:
     return plain
 
 
-def _unpacked_weights(packed: bytes, limit: int) -> bytes:
-    """Return weights of at most ``limit`` bytes that were packed by Brotli."""
+def _unpacked_weights(packed: bytes, limit: int) -> tuple[bytes, str]:
+    """Return weights of at most ``limit`` bytes that were packed by Brotli, and their SHA-256."""
     try:
         import brotli  # late: an extra, which only weights need
     except ImportError as error:
@@ -145,17 +152,18 @@ def _unpacked_weights(packed: bytes, limit: int) -> bytes:
             f"the weights of a package are packed by Brotli, and brotli cannot be imported ({error})",
             fix="pip install 'vyre-driver[aot]'",
         ) from error
-    decoder, plain, size, rest = brotli.Decompressor(), [], 0, packed
+    decoder, digest, rest = brotli.Decompressor(), hashlib.sha256(), packed
+    plain = io.BytesIO()  # whose value is no copy
     try:
         while not decoder.is_finished():
             part = decoder.process(rest, output_buffer_limit=_CHUNK_BYTES)
             rest = b""
-            size += len(part)
-            if size > limit:
-                refuse(_WHAT, f"its weights have more than {limit} bytes")
-            if not part and decoder.can_accept_more_data():
+            if plain.tell() + len(part) > limit:
+                refuse(_WHAT, f"its weights have more than {limit} bytes (weights(max_bytes) says how many there may be)")
+            if not part and decoder.can_accept_more_data() and not decoder.is_finished():
                 refuse(_WHAT, "its weights are cut short", len(packed))
-            plain.append(part)
+            digest.update(part)
+            plain.write(part)
     except brotli.error as error:
         refuse(_WHAT, f"its weights cannot be unpacked ({error})")
-    return b"".join(plain)
+    return plain.getvalue(), digest.hexdigest()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,10 @@ from tunings import floats, limit_memory, memory_in_use, words
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels import KERNELS, TunedKernel
+
+if TYPE_CHECKING:
+    from vyre_driver import SpirvModule
+    from vyre_driver.autotune.measure.definition import DeviceFacts
 
 pytestmark = pytest.mark.device
 
@@ -29,6 +35,28 @@ def test_calls_give_what_numpy_gives(driver: Driver, count: int) -> None:
     )
     expected = 3 * x + y, x.max(), np.bincount(words(count)[:7], minlength=7)
     assert [np.asarray(one).tolist() for one in found] == [one.tolist() for one in expected]
+
+
+@pytest.mark.parametrize("name", [name for name in kernels.__all__ if name in {*KERNELS, "attention", "conv2d", "linear"}])
+def test_making_a_kernel_neither_reads_modules_nor_looks_for_candidates(layered: Driver, name: str) -> None:
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        made = getattr(kernels, name)(layered)
+    finally:
+        sys.setprofile(None)
+    assert (len(calls) < 500, {"modules", "target", "candidates"} & {*calls}) == (True, set())
+    assert made.candidates[0] == made.space.first(layered.device.limits)
+
+
+def test_a_definition_whose_module_cannot_be_bound_is_refused_when_the_kernel_is_made(driver: Driver) -> None:
+    @dataclass(frozen=True)
+    class Unbound(TurningKernel):
+        def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
+            return (replace(self.module, entry="absent"),)
+
+    with pytest.raises(InvalidInput, match="absent"):
+        TunedKernel(driver, Unbound((1, 2)))
 
 
 def test_the_buffers_of_the_last_four_shapes_are_kept_whatever_the_parameters(driver: Driver) -> None:

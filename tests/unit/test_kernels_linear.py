@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused_by_name(case: str) -> None:
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
 def test_a_device_without_halves_is_refused(definition: Linear) -> None:
-    assert refusal(lambda: definition.modules(DeviceFacts(DEVICE, frozenset()))) == (
+    assert refusal(lambda: definition.space(DeviceFacts(DEVICE, frozenset()))) == (
         UnsupportedFeature,
         1002,
         (

@@ -200,7 +200,7 @@ def test_parameters_are_refused_as_there_are_none(definition: KernelDefinition) 
 
 
 def test_float16_matrices_are_refused_by_name_where_the_device_cannot_read_them() -> None:
-    assert refusal(lambda: MATMUL_F16.modules(DeviceFacts(DEVICE, frozenset()))) == (
+    assert refusal(lambda: MATMUL_F16.space(DeviceFacts(DEVICE, frozenset()))) == (
         UnsupportedFeature,
         1002,
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from literals import LIMITS
@@ -14,6 +15,11 @@ from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.autotune.search.space import TuningSpace
 
 OUT = BufferDecl.read_write("out", 0, DataType.U32)
 ROOMY = replace(LIMITS, max_compute_work_group_invocations=1024)
@@ -60,10 +66,11 @@ def test_a_free_program_of_two_axes_has_its_own_size_alone() -> None:
     assert program_space(free(8, 8, 1)).candidates(LIMITS) == (Candidate((8, 8, 1), tuple(zip(NAMES, (8, 8, 1), strict=True))),)
 
 
-def test_a_bound_program_that_the_device_does_not_take_has_no_size() -> None:
+@pytest.mark.parametrize("ask", [lambda space: space.candidates(LIMITS), lambda space: space.first(LIMITS)])
+def test_a_bound_program_that_the_device_does_not_take_has_no_size(ask: Callable[[TuningSpace], object]) -> None:
     with pytest.raises(
         InvalidTuningSpace,
         match="none of 1 candidates will do on this device: "
         "workgroup_size_x=1024, workgroup_size_y=1, workgroup_size_z=1: 1024 invocations",
     ):
-        program_space(bound(1024, 1, 1)).candidates(LIMITS)
+        ask(program_space(bound(1024, 1, 1)))

@@ -86,6 +86,7 @@ class Attention(KernelDefinition):
     on_matrices_alone: bool = False
     """Whether what would run on ordinary units is refused."""
     inputs = _NAMES
+    is_included = True
     sizes = tuple((1, 32, length, length, 128) for length in (256, 1024, 4096))
 
     @property

@@ -72,22 +72,23 @@ class Linear(KernelDefinition):
     name: str
     format: WeightFormat
     inputs = ("x", "weight", "scales")
+    is_included = True
     sizes = tuple((batch, n, k, 32, 2) for batch in (1, 8, 32) for n, k in ((4096, 4096), (4096, 14336), (14336, 4096)))
     """Layers of a language model of 8 billion weights."""
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return the modules for x of float16 and of float32; raises UnsupportedFeature."""
+        """Return the modules for x of float16 and of float32."""
+        kind = "_subgroups" if device.has_subgroup_arithmetic else ""
+        return tuple(shipped_module(f"{self.name}{suffix}{kind}") for suffix in _SUFFIXES.values())
+
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return workgroups, and what an invocation loads and sums; raises UnsupportedFeature."""
         if _HALVES not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} needs {_HALVES}, and {device.physical.name!r} is open without it",
                 fix="run with the vyre layer, or choose another device",
                 feature=_HALVES,
             )
-        kind = "_subgroups" if device.has_subgroup_arithmetic else ""
-        return tuple(shipped_module(f"{self.name}{suffix}{kind}") for suffix in _SUFFIXES.values())
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return workgroups, and what an invocation loads and sums."""
         return _SPACE
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:

@@ -56,7 +56,8 @@ _ADDED, _ADDING_STARTS = 32, 4096
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """Return why a tile cannot be split among the invocations, or is not a good choice."""
     across, down, _ = candidate.workgroup_size
-    wide, high, deep, parts = (candidate[name] for name in ("TILE_X", "TILE_Y", "UNROLL", "SPLIT_K"))
+    values = dict(candidate.constants)
+    wide, high, deep, parts = values["TILE_X"], values["TILE_Y"], values["UNROLL"], values["SPLIT_K"]
     invocations = across * down
     if wide % (_QUAD * across) or high % (_QUAD * down):
         return f"a tile of {wide}x{high} is not a whole number of 4x4 blocks for {across}x{down} invocations"
@@ -126,20 +127,21 @@ class Matmul(KernelDefinition):
     dtype: np.dtype[Any]
     feature: str | None = None
     inputs = ("a", "b")
+    is_included = True
     sizes = tuple((side, side, side) for side in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
 
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module for any matrices, the one for rows of whole vectors of four, and the one that adds parts of k."""
+        return shipped_module(self.name), shipped_module(f"{self.name}_wide"), shipped_module("matmul_parts")
+
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return tiles, workgroups, and parts of k; raises UnsupportedFeature."""
         if self.feature is not None and self.feature not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} needs {self.feature}, and {device.physical.name!r} is open without it",
                 fix="run with the vyre layer, choose another device, or convert the matrices to float32",
                 feature=self.feature,
             )
-        return shipped_module(self.name), shipped_module(f"{self.name}_wide"), shipped_module("matmul_parts")
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return tiles, workgroups, and parts of k."""
         return _SPACE
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:

@@ -84,6 +84,7 @@ class RowsKernel(KernelDefinition):
     ``out`` may be the buffer of ``x``: a row's numbers are read before any is written, or by the invocation that writes it.
     """
 
+    is_included = True
     sizes = ((256, 16384, 4), (2**21, 64, 4), (2**18, 512, 4), (2**15, 4096, 4), (512, 2**18, 4))
     """One that is soon checked, and at which candidates read rows in every way; 512 MiB of short, longer and split rows."""
     may_overwrite = True

@@ -48,6 +48,7 @@ class Product(KernelDefinition):
     name: str
     description: ProductDescription
     inputs: tuple[str, ...]
+    is_included = True
     sizes = tuple((1, side, side, side) for side in (256, 512, 1024, 2048, 4096, 8192))
 
     @property

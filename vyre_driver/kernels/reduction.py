@@ -67,6 +67,7 @@ class NumbersKernel(KernelDefinition):
     """A kernel of one array of shape (n,), n to 2^30 - 1, of float32, uint32 or int32."""
 
     inputs = ("x",)
+    is_included = True
     sizes = SIZES
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:

@@ -37,6 +37,7 @@ class Saxpy(KernelDefinition):
 
     name = "saxpy"
     inputs = ("x", "y")
+    is_included = True
     sizes = SIZES
     may_overwrite = True
 

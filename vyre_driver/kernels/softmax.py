@@ -72,6 +72,7 @@ class Softmax(KernelDefinition):
 
     name = "softmax"
     inputs = ("x",)
+    is_included = True
     sizes = ((1024, 64), (256, 2**18), (2**17, 512), (2**15, 4096), (4096, 32768), (128, 2**20))
     """Short rows, rows as long as vocabularies, rows that are split."""
 

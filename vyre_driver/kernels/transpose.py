@@ -58,6 +58,7 @@ class Transpose(KernelDefinition):
 
     name = "transpose"
     inputs = ("a",)
+    is_included = True
     sizes = ((256, 256), (1024, 1024), (4096, 4096), (64, 2**20), (2**20, 64), (16384, 16384))
     """Squares, and a long matrix each way."""
 

@@ -120,6 +120,8 @@ class KernelDefinition(ABC):
     """The sizes that ``tune run`` takes without ``--size``, from small to large."""
     may_overwrite: bool = False
     """Whether an output may be the buffer of an input: each number is read before anybody writes its place."""
+    is_included: bool = False
+    """Whether its modules come with this package: they are right, and are read at the first call."""
 
     @property
     def public_name(self) -> str:
@@ -144,7 +146,7 @@ class KernelDefinition(ABC):
 
     @abstractmethod
     def space(self, device: DeviceFacts) -> TuningSpace:
-        """Return what may be tuned."""
+        """Return what may be tuned; raises UnsupportedFeature if the device cannot run the kernel."""
 
     def target(self, device: DeviceFacts) -> TuningTarget:
         """Return what records of the kernel are for, with the space that may be tuned."""

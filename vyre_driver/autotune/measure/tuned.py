@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.bound_plan import BoundPlan
     from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Size, Step
     from vyre_driver.autotune.search.space import Candidate
+    from vyre_driver.autotune.target import TuningTarget
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.kernel import Kernel
@@ -67,12 +69,12 @@ class TunedKernel:
         self.driver = driver
         self.definition = definition
         self.device = DeviceFacts.of(driver)
-        self.target = definition.target(self.device)
-        self.space = self.target.space
-        self.candidates = self.space.candidates(driver.device.limits)
+        self.space = definition.space(self.device)
+        if not definition.is_included:
+            _ = self.target  # which refuses modules that cannot be bound
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
-        self._latest: tuple[Size | None, Candidate] = None, self.candidates[0]
+        self._latest: tuple[Size | None, Candidate] = None, self.space.first(driver.device.limits)
         self._calls: OrderedDict[object, CallBuffers] = OrderedDict()  # the latest last
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
@@ -82,6 +84,16 @@ class TunedKernel:
     def name(self) -> str:
         """The definition's."""
         return self.definition.name
+
+    @cached_property
+    def target(self) -> TuningTarget:
+        """What tuning records of the kernel are for."""
+        return self.definition.target(self.device)
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What is valid on the device, preferred first; enumerated when it is first asked for."""
+        return self.space.candidates(self.driver.device.limits)
 
     @property
     def signature(self) -> str:

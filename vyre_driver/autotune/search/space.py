@@ -119,19 +119,17 @@ class TuningSpace:
         InvalidTuningSpace
             If nothing is.
         """
-        found, refused = [], []
-        for one in self._all():
-            why = self.refusal(one, limits)
-            if why is None:
-                found.append(one)
-            else:
-                refused.append(f"{one}: {why}")
+        found = tuple(self._valid(limits))
         if not found:
-            shown = "; ".join(refused[:_SHOWN])
-            raise InvalidTuningSpace(
-                f"none of {len(refused)} candidates will do on this device: {shown}", fix="add smaller ones", refused=refused
-            )
-        return tuple(found)
+            raise self._none_valid(limits)
+        return found
+
+    def first(self, limits: Limits) -> Candidate:
+        """Return the first of ``candidates`` without looking for the others; raises as that."""
+        found = next(self._valid(limits), None)
+        if found is None:
+            raise self._none_valid(limits)
+        return found
 
     def refusal(self, candidate: Candidate, limits: Limits) -> str | None:
         """Return why a candidate is not valid on a device with these limits, None if it is."""
@@ -178,10 +176,21 @@ class TuningSpace:
     def _all(self) -> Iterator[Candidate]:
         return map(self._candidate, itertools.product(*(axis.values for axis in self.axes)))
 
+    def _valid(self, limits: Limits) -> Iterator[Candidate]:
+        return (one for one in self._all() if self.refusal(one, limits) is None)
+
+    def _none_valid(self, limits: Limits) -> InvalidTuningSpace:
+        refused = [f"{one}: {self.refusal(one, limits)}" for one in self._all()]
+        return InvalidTuningSpace(
+            f"none of {len(refused)} candidates will do on this device: {'; '.join(refused[:_SHOWN])}",
+            fix="add smaller ones",
+            refused=refused,
+        )
+
     def _candidate(self, values: Sequence[int]) -> Candidate:
         sizes = {axis.workgroup: value for axis, value in zip(self.axes, values, strict=True)}
         workgroup = sizes.get("x", 1), sizes.get("y", 1), sizes.get("z", 1)
-        return Candidate(workgroup, tuple(zip((axis.constant for axis in self.axes), values, strict=True)))
+        return Candidate(workgroup, tuple(zip([axis.constant for axis in self.axes], values, strict=True)))
 
 
 def _check_once(what: str, names: list[str]) -> None:

@@ -20,6 +20,7 @@ from vyre_driver.display.tables import facts
 from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.device import KomputeDevice, check_not_forked
+from vyre_driver.kompute.owner import DeviceOwner
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.profiling.opened import tell_opened
 from vyre_driver.runtime.allocation import Allocator
@@ -144,13 +145,12 @@ class Driver(Allocator):
         self._remote = remote = shared_store(self.cache, self.device, self.events)
         if autotune is not None or settings.text(settings.AUTOTUNE):
             _ = self.tuning
-        device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
+        room, find_limit = Room(), partial(loop_limit, LoopLimit(self.cache, self.device).known_or)
+        owner = DeviceOwner(weakref.ref(self), self.events.timeline, room.make, find_limit)
+        device_opened = KomputeDevice(self.device, owner, robust="the driver is strict" if self.strict else None)
         takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
-        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict, recording_of_settings())
-        device_opened.make_room = self.context.room.make
-        device_opened.loop_limit = partial(loop_limit, LoopLimit(self.cache, pipelines.device_digest).known_or)
-        device_opened.driver, device_opened.timeline = weakref.ref(self), self.events.timeline
+        self.context = Context(device_opened, self.cache, room, pipelines, self.events, self.strict, recording_of_settings())
         observe(self)
         tell_opened(self)
 

@@ -7,28 +7,40 @@ process finds it out once.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.files import OPEN_TO_READ, publish
 from vyre_driver.cache.flight import FLIGHTS
+from vyre_driver.identity.keys import device_fields, manifest_digest
+from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.vulkan.devices import PhysicalDevice
 
 _MOST_DIGITS = 8
 _known: dict[bytes, int] = {}  # of this process, by device and driver, of which there are few
 
 
 class LoopLimit:
-    """The limit of one device: ``device`` is 32 bytes that another driver version changes too."""
+    """The limit of one device with its driver version."""
 
-    def __init__(self, cache: DiskPipelineCache, device: bytes) -> None:
+    def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice) -> None:
         """Remember them; nothing is read."""
-        self._cache, self._device = cache, device
-        self._name = f"{device.hex()}.loops"
+        self._cache, self._physical = cache, device
+
+    @cached_property
+    def _device(self) -> bytes:
+        """32 bytes for the device and its driver version."""
+        return manifest_digest(encode_manifest(device_fields(self._physical)))
+
+    @property
+    def _name(self) -> str:
+        return f"{self._device.hex()}.loops"
 
     def known_or(self, find: Callable[[], int]) -> int:
         """Return the limit; where nobody knows it, what ``find`` finds, which is kept."""

@@ -14,12 +14,12 @@ from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
+from vyre_driver.kompute.owner import NO_OWNER, DeviceOwner
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.unfinished import drop_ended
 from vyre_driver.process.call_lock import refused
-from vyre_driver.telemetry._timeline import Timeline
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE, create_under_layer, layer_config, wanted_features
@@ -47,15 +47,10 @@ class KomputeDevice:
     """
 
     backend_id = BACKEND_ID
-    driver: Callable[[], Any] = staticmethod(lambda: None)
-    """Returns the driver that opened it; None once that is gone."""
-    timeline = Timeline()  # of its driver, once there is one
     allocate: Callable[[int, int, Any], Any] | None = None
     """What gives the memory of a resident buffer, where that is not a ``TensorBuffer``."""
-    loop_limit: Callable[[KomputeDevice], int] = staticmethod(lambda _: 0)
-    """Returns the number of turns after which its Vulkan driver ends loops, 0 where it ends none; its driver says how."""
 
-    def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
+    def __init__(self, physical: PhysicalDevice, owner: DeviceOwner = NO_OWNER, *, robust: str | None = None) -> None:
         """Open the device on its queue family for compute; ``robust`` names what asks for robust access, if not the setting.
 
         Raises
@@ -79,6 +74,8 @@ class KomputeDevice:
         if family is None:
             raise UnsupportedFeature(f"{physical.name!r} has no queue for compute", fix="choose another device")
         self.physical = physical
+        self.driver, self.timeline = owner.driver, owner.timeline
+        self.make_room, self.loop_limit = owner.make_room, owner.loop_limit
         self.api = load_kompute()
         self.lock = threading.RLock()
         self.hooks = _hooks()
@@ -93,8 +90,6 @@ class KomputeDevice:
         self._let_go = self._holders.discard
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
-        self.make_room: Callable[[Callable[[], Any]], Any] = _make
-        """Returns what is made, once what others keep on this device has made room for it: its driver says how."""
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
         self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
@@ -356,10 +351,6 @@ _generations = itertools.count(1)
 
 # Processes, of this one and those it was forked from, that have opened a device.
 _opened_in: set[int] = set()
-
-
-def _make(make: Callable[[], _Made]) -> _Made:
-    return make()
 
 
 def check_not_forked(what: str = "a GPU's driver") -> None:

@@ -24,7 +24,7 @@ from vyre_driver.lang.frontend.layouts import layout_tests
 from vyre_driver.lang.frontend.refusals import check_valid
 from vyre_driver.lang.frontend.results import Rooms
 from vyre_driver.lang.frontend.statements import bind, run
-from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, pushed_type, shown_frames
+from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Language, Translation, pushed_type, shown_frames
 from vyre_driver.lang.frontend.updates import updates_of
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
 from vyre_driver.lang.source.scan import assigned_names, ranks_within
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 WORKGROUPS = {1: (64, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
 """The workgroup of a kernel that goes over indices, by how many it has."""
+_LANGUAGE = Language(evaluate, run, bind, inline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _translated(
     specialization: Specialization,
     counted: frozenset[str],
 ) -> TranslatedKernel:
-    t = Translation(specialization, counted)
+    t = Translation(specialization, counted, _LANGUAGE)
     try:
         return _filled(t, function, signature, specialization)
     except RecursionError:
@@ -125,10 +126,6 @@ def _filled(
     t: Translation, function: types.FunctionType, signature: KernelSignature, specialization: Specialization
 ) -> TranslatedKernel:
     """Return what a function is translated to, by a translation that has nothing in it yet."""
-    t.evaluate = functools.partial(evaluate, t)
-    t.run = functools.partial(run, t)
-    t.bind = functools.partial(bind, t)
-    t.inline = functools.partial(inline, t)
     source = source_of(function)
     t.captured.function(function)
     arrays = {one.name: specialization.element(one.type) for one in signature.arrays}  # type: ignore[arg-type] # of arrays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
@@ -84,14 +85,19 @@ class ArrayUse(NamedTuple):
     array: Array
 
 
+class Language(NamedTuple):
+    """The functions that translate an expression, statements, an assignment and a call of a function."""
+
+    evaluate: Callable[[Translation, ast.expr], Value]
+    run: Callable[[Translation, Sequence[ast.stmt]], Flow]
+    bind: Callable[[Translation, ast.expr, Value, ast.AST], None]
+    inline: Callable[[Translation, types.FunctionType, list[Value], dict[str, Value], ast.expr], Value]
+
+
 class Translation:
-    """A kernel that is being translated.
+    """A kernel that is being translated."""
 
-    ``evaluate``, ``run``, ``bind`` and ``inline`` translate an expression, statements, an assignment and a call of a function;
-    they are set by the module that knows all of them (:mod:`vyre_driver.lang.frontend.translate`).
-    """
-
-    def __init__(self, specialization: Specialization, counted: frozenset[str]) -> None:
+    def __init__(self, specialization: Specialization, counted: frozenset[str], language: Language) -> None:
         """Begin with an empty program; ``counted`` are arrays whose length comes as a number beside them."""
         self.specialization = specialization
         self.counted = counted
@@ -122,10 +128,10 @@ class Translation:
         self.is_plain = specialization.mode == "plain"
         self.is_checked = specialization.mode in {"trap", "record"}
         self.frames: list[Frame] = []
-        self.evaluate: Callable[[ast.expr], Value]
-        self.run: Callable[[Sequence[ast.stmt]], Flow]
-        self.bind: Callable[[ast.expr, Value, ast.AST], None]
-        self.inline: Callable[[types.FunctionType, list[Value], dict[str, Value], ast.expr], Value]
+        self.evaluate = partial(language.evaluate, self)
+        self.run = partial(language.run, self)
+        self.bind = partial(language.bind, self)
+        self.inline = partial(language.inline, self)
 
     @property
     def frame(self) -> Frame:

@@ -1,0 +1,44 @@
+"""What a device gets from the driver that opens it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vyre_driver.telemetry._timeline import Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.kompute.device import KomputeDevice
+
+_Made = TypeVar("_Made")
+
+
+def _nobody() -> None:
+    return None
+
+
+def _make(make: Callable[[], _Made]) -> _Made:
+    return make()
+
+
+def _unlimited(_device: KomputeDevice) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOwner:
+    """The driver of a device, as far as the device knows it."""
+
+    driver: Callable[[], Any] = _nobody
+    """Returns the driver; None once that is gone."""
+    timeline: Timeline = field(default_factory=Timeline)
+    make_room: Callable[[Callable[[], Any]], Any] = _make
+    """Returns what is made, once idle buffers on the device have made room for it."""
+    loop_limit: Callable[[KomputeDevice], int] = _unlimited
+    """Returns the number of turns after which the Vulkan driver ends loops, 0 where it ends none."""
+
+
+NO_OWNER = DeviceOwner()
+"""For a device that is opened without a driver."""

@@ -23,7 +23,7 @@ from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.kompute.owner import DeviceOwner
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.profiling.opened import tell_opened
-from vyre_driver.runtime.allocation import Allocator
+from vyre_driver.runtime.base import BaseDriver
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compiling import check_no_space, kernel_of_module, kernel_of_program, name_of
 from vyre_driver.runtime.context import Context
@@ -60,10 +60,8 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 
 
-class Driver(Allocator):
+class Driver(BaseDriver):
     """One device, one cache, and the kernels compiled for them: a context manager, and for several threads."""
-
-    number: int  # which of this process's drivers it is, from 1 on; the metrics' label
 
     def __new__(cls, *_: object, isolated: bool = False, **__: object) -> Driver:
         """Choose the class."""
@@ -278,12 +276,12 @@ class Driver(Allocator):
         TuningFailed
             As ``tune``.
         """
-        from vyre_driver.autotune.measure.calls import budget_of, tune_call
+        from vyre_driver.autotune.measure.calls import tune_call  # late: most processes tune nothing
 
         how: dict[str, Any] = {"space": space, "constants": constants, "config": config, "tolerance": tolerance}
         how |= {"workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
-        how |= {"out_shapes": out_shapes, "isolate": isolate, "replace": replace, "on_progress": on_progress}
-        return tune_call(self, code, arrays, named, budget=budget_of(seconds, budget), **how)
+        how |= {"out_shapes": out_shapes, "seconds": seconds, "budget": budget}
+        return tune_call(self, code, arrays, named, isolate=isolate, replace=replace, on_progress=on_progress, **how)
 
     def stream(
         self,

@@ -78,6 +78,12 @@ def named_ever(sources: dict[str, Source], known: set[str]) -> dict[str, set[str
 
 
 @pytest.fixture(scope="session")
+def named_anywhere(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+    """The modules that each names in imports that run at any time, or are for types alone."""
+    return {name: named(source.tree, name, known, late=True, types=True) for name, source in sources.items()}
+
+
+@pytest.fixture(scope="session")
 def named_early(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
     """The modules that each names in imports that run when it is imported itself."""
     return {name: named(source.tree, name, known, late=False) for name, source in sources.items()}
@@ -110,13 +116,16 @@ def others(named_early: dict[str, set[str]], named_ever: dict[str, set[str]]) ->
     return Others(packages(named_early), packages(named_ever))
 
 
-def named(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
-    """Walk past TYPE_CHECKING blocks; ``from package import module`` counts as the module, and a written-out name as well."""
+def named(tree: ast.Module, name: str, known: set[str], *, late: bool, types: bool = False) -> set[str]:
+    """Return the modules that a module names, those of TYPE_CHECKING blocks where ``types`` says so.
+
+    ``from package import module`` counts as the module, and a written-out name as well.
+    """
     found: set[str] = set()
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if not types and isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             waiting.extend(node.orelse)
             continue
         if late or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

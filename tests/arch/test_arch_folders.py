@@ -84,6 +84,16 @@ def test_a_folder_imports_only_folders_before_it(imports: dict[str, set[str]]) -
     assert set(up) == ALLOWED_UP
 
 
+def test_nothing_that_the_driver_imports_imports_it_not_even_for_types(named_anywhere: dict[str, set[str]]) -> None:
+    driver, found = "vyre_driver.driver", set[str]()
+    waiting = [driver]
+    while waiting:
+        new = named_anywhere.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    assert [name for name in sorted(found) if driver in named_anywhere.get(name, set())] == []
+
+
 def test_every_stage_is_there(imports: dict[str, set[str]]) -> None:
     assert {stage(name) for name in imports} == set(STAGES)
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.elements import checked_dtype, checked_shape
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.profiling.opened import tell_opened
+from vyre_driver.runtime.base import BaseDriver
 from vyre_driver.runtime.compiling import name_of
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.observing import observe
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import DTypeLike, NDArray
+    from typing_extensions import Self
 
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import TuningSpace
@@ -53,11 +55,7 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
 
-if TYPE_CHECKING:
-    from vyre_driver.driver import Driver as _Driver
-else:
-    _Driver = object  # it becomes a Driver's subclass in ``isolated_class``: that module imports this one
-
+_Driver = TypeVar("_Driver", bound=BaseDriver)
 _CLOSING_S = 30.0
 
 
@@ -67,7 +65,7 @@ def isolated_class(driver: type[_Driver]) -> type[_Driver]:
     return type("IsolatedDriver", (IsolatedDriver, driver), {"__doc__": IsolatedDriver.__doc__})
 
 
-class IsolatedDriver(_Driver):
+class IsolatedDriver(BaseDriver):
     """A ``Driver`` that works in a child process. It and its kernels may be used from several threads, each on its own."""
 
     def __init__(  # noqa: PLR0913 -- as Driver's
@@ -260,7 +258,7 @@ class IsolatedDriver(_Driver):
         self._there.in_use.is_closed = True
         self._there.child.close(_CLOSING_S)
 
-    def __enter__(self) -> _Driver:
+    def __enter__(self) -> Self:
         """Return the driver itself; raises DispatchFailed 1005 once it is closed."""
         self.child()
         return self

@@ -10,8 +10,6 @@ from vyre_driver.telemetry._timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.kompute.device import KomputeDevice
-
 _Made = TypeVar("_Made")
 
 
@@ -23,7 +21,7 @@ def _make(make: Callable[[], _Made]) -> _Made:
     return make()
 
 
-def _unlimited(_device: KomputeDevice) -> int:
+def _unlimited(_device: object) -> int:
     return 0
 
 
@@ -36,8 +34,8 @@ class DeviceOwner:
     timeline: Timeline = field(default_factory=Timeline)
     make_room: Callable[[Callable[[], Any]], Any] = _make
     """Returns what is made, once idle buffers on the device have made room for it."""
-    loop_limit: Callable[[KomputeDevice], int] = _unlimited
-    """Returns the number of turns after which the Vulkan driver ends loops, 0 where it ends none."""
+    loop_limit: Callable[[Any], int] = _unlimited
+    """Of a device: returns the number of turns after which the Vulkan driver ends loops, 0 where it ends none."""
 
 
 NO_OWNER = DeviceOwner()

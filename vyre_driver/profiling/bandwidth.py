@@ -9,7 +9,7 @@ from vyre_driver.profiling.clocks import clock_of
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from vyre_driver.driver import Driver
+    from vyre_driver.runtime.base import BaseDriver
 
 _MOST_BYTES = 1 << 28
 _COPIES = 8
@@ -17,7 +17,7 @@ _NS_PER_S = 1e9
 _known: dict[bytes, float] = {}  # by the device's uuid
 
 
-def known_bandwidth(driver: Driver) -> float | None:
+def known_bandwidth(driver: BaseDriver) -> float | None:
     """Return what ``measure_bandwidth`` found on the device before, or finds now; None where it cannot."""
     uuid = driver.device.device_uuid
     if uuid not in _known:
@@ -28,7 +28,7 @@ def known_bandwidth(driver: Driver) -> float | None:
     return _known[uuid]
 
 
-def measure_bandwidth(driver: Driver) -> float:
+def measure_bandwidth(driver: BaseDriver) -> float:
     """Return the bytes a second that copies on the device read and write together, by the device's clock, the best of eight.
 
     It takes two buffers of up to 256 MiB, as large as the device allows, a 32nd of its memory at most.

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from vyre_driver.driver import Driver
     from vyre_driver.profiling.recording import Recording
     from vyre_driver.profiling.trace_events import Document
+    from vyre_driver.runtime.base import BaseDriver
 
 MOST_EVENTS = 250_000
 _MOST = 1 << 24
@@ -37,7 +37,7 @@ class Profile:
     Profiles of one driver may overlap: each has its own block. It holds its drivers.
     """
 
-    def __init__(self, drivers: Iterable[Driver], events: int | None = None, *, device_clock: bool = True) -> None:
+    def __init__(self, drivers: Iterable[BaseDriver], events: int | None = None, *, device_clock: bool = True) -> None:
         """Record nothing yet."""
         most = MOST_EVENTS if events is None else events
         if not is_whole(most) or not 0 < most <= _MOST:

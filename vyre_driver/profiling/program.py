@@ -12,10 +12,10 @@ from vyre_driver import settings
 from vyre_driver.errors import InvalidSetting
 from vyre_driver.profiling.profile import Profile
 from vyre_driver.profiling.recorder import Recorder
-from vyre_driver.runtime.context import OPENED
+from vyre_driver.runtime.base import OPENED
 
 if TYPE_CHECKING:
-    from vyre_driver.driver import Driver
+    from vyre_driver.runtime.base import BaseDriver
 
 
 class ProgramProfile(Profile):
@@ -42,7 +42,7 @@ class ProgramProfile(Profile):
             OPENED.remove(self._follow)
         super().stop()
 
-    def _follow(self, driver: Driver) -> None:
+    def _follow(self, driver: BaseDriver) -> None:
         if os.getpid() == self._pid:
             made = Recorder(driver, self._most)
             made.start()

@@ -13,16 +13,16 @@ from vyre_driver.profiling.recording import Recording, device_spans, host_spans,
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.profiling.recording import DeviceSpan, HostSpan
+    from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.vulkan.layer._layer import Moment
 
 
 class Recorder:
     """One driver, recorded from ``start`` to ``stop``; it is not closed or forgotten before that."""
 
-    def __init__(self, driver: Driver, most: int, *, device_clock: bool = True) -> None:
+    def __init__(self, driver: BaseDriver, most: int, *, device_clock: bool = True) -> None:
         """Record nothing yet; ``most`` events of the host and spans of the device are kept, these by the ``device_clock``."""
         self.driver = driver
         device: Any = driver.context.device

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.kompute.memory import memory_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.runtime.pipelines import FirstPipelines
     from vyre_driver.runtime.recording import RecordingFile
     from vyre_driver.runtime.room import Room
     from vyre_driver.telemetry.events import Events
-
-
-OPENED: list[Callable[[Driver], object]] = []
-"""Called with each driver that has just been opened: by what profiles whole programs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from vyre_driver import settings
 
 if TYPE_CHECKING:
-    from vyre_driver.driver import Driver
+    from vyre_driver.telemetry.drivers import ObservedDriver
 
 
-def observe(driver: Driver, *, is_isolated: bool = False) -> None:
+def observe(driver: ObservedDriver, *, is_isolated: bool = False) -> None:
     """Hand a driver that has just been opened to OpenTelemetry and to ``vyre-driver top``, as the settings say.
 
     The process of an isolated driver shows itself to ``top``: this one would have to wait for it.

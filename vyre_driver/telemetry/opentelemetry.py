@@ -23,11 +23,11 @@ from vyre_driver.telemetry.prometheus import BUCKETS, labels_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vyre_driver.driver import Driver
+    from vyre_driver.telemetry.drivers import ObservedDriver
     from vyre_driver.telemetry.events import Event
 
     Sample = tuple[float, Mapping[str, str | int]]
-    Look = Callable[[Driver], Iterable[Sample]]
+    Look = Callable[[ObservedDriver], Iterable[Sample]]
 
 _NS_PER_S = 1e9
 _TIMED = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.COMPILE)
@@ -77,7 +77,7 @@ class OpenTelemetryMetrics:
 
         provider: Any = meter_provider
         self._observation = metrics.Observation
-        self._drivers: set[weakref.ref[Driver]] = set()
+        self._drivers: set[weakref.ref[ObservedDriver]] = set()
         meter = metrics.get_meter("vyre_driver", meter_provider=provider)
         bounds = [(1 << place) / _NS_PER_S for place in BUCKETS]
         for name, (kind, unit, about, look) in _OBSERVED.items():
@@ -93,7 +93,7 @@ class OpenTelemetryMetrics:
             for kind in _TIMED
         }
 
-    def add(self, driver: Driver) -> None:
+    def add(self, driver: ObservedDriver) -> None:
         """Look at a driver from now on, and record how long its work takes."""
         self._drivers.add(weakref.ref(driver, self._drivers.discard))
         attributes, durations = _prefixed(labels_of(driver)), self._durations
@@ -114,7 +114,7 @@ class OpenTelemetryMetrics:
                     yield self._observation(value, _prefixed({**about, **attributes}))
 
 
-def export(driver: Driver, tracer_provider: object = None, meter_provider: object = None) -> None:
+def export(driver: ObservedDriver, tracer_provider: object = None, meter_provider: object = None) -> None:
     """Export spans and metrics of a driver from now on, through these providers, None for the process's global ones.
 
     Raises
@@ -146,35 +146,35 @@ def _prefixed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {f"vyre_driver.{name}": value for name, value in attributes.items()}
 
 
-def _events(driver: Driver) -> Iterator[Sample]:
+def _events(driver: ObservedDriver) -> Iterator[Sample]:
     for kind, count in driver.events.counts().items():
         yield count, {"kind": kind.value}
 
 
-def _failures(driver: Driver) -> Iterator[Sample]:
+def _failures(driver: ObservedDriver) -> Iterator[Sample]:
     for (operation, code), count in driver.events.failures().items():
         yield count, {"operation": operation.value, "code": code}
 
 
-def _kernels(driver: Driver) -> Iterator[Sample]:
+def _kernels(driver: ObservedDriver) -> Iterator[Sample]:
     for one in driver.events.kernels():
         yield one.dispatches, {"kernel": one.name}
 
 
-def _moved(driver: Driver) -> Iterator[Sample]:
+def _moved(driver: ObservedDriver) -> Iterator[Sample]:
     device: Any = driver.context.device
     if not _is_elsewhere(device):
         yield device.moved.up, {"direction": "up"}
         yield device.moved.down, {"direction": "down"}
 
 
-def _memory(driver: Driver) -> Iterator[Sample]:
+def _memory(driver: ObservedDriver) -> Iterator[Sample]:
     device: Any = driver.context.device
     if not _is_elsewhere(device):
         yield device.allocated, {}
 
 
-def _in_flight(driver: Driver) -> Iterator[Sample]:
+def _in_flight(driver: ObservedDriver) -> Iterator[Sample]:
     device: Any = driver.context.device
     if device.layer is not None and not _is_elsewhere(device):
         yield device.counters()["work_pending"], {}

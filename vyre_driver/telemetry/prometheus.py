@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vyre_driver.driver import Driver
+    from vyre_driver.telemetry.drivers import ObservedDriver
 
 PREFIX = "vyre_driver_"
 _NS_PER_S = 1e9
@@ -82,7 +82,7 @@ def _number(value: float) -> str:
     return repr(value) if math.isfinite(value) else {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
 
 
-def metrics_of(drivers: Sequence[Driver]) -> MetricsText:
+def metrics_of(drivers: Sequence[ObservedDriver]) -> MetricsText:
     """Return the metrics of drivers, each sample with the device's name and uuid and the driver's number in its process."""
     text = MetricsText()
     for driver in drivers:
@@ -91,7 +91,7 @@ def metrics_of(drivers: Sequence[Driver]) -> MetricsText:
     return text
 
 
-def labels_of(driver: Driver) -> dict[str, str]:
+def labels_of(driver: ObservedDriver) -> dict[str, str]:
     """Return the labels of a driver's samples, which no other driver of the process has."""
     device = driver.device
     return {"device": device.name, "uuid": device.device_uuid.hex(), "number": str(driver.number)}

@@ -30,7 +30,7 @@ from vyre_driver import settings
 from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
-    from vyre_driver.driver import Driver
+    from vyre_driver.telemetry.drivers import ObservedDriver
 
 SCHEMA = 1
 _SUFFIX = ".sock"
@@ -110,7 +110,7 @@ class _Server:
 
     def __init__(self) -> None:
         """Listen; raises NoPlace, or OSError."""
-        self.drivers: list[weakref.ref[Driver]] = []
+        self.drivers: list[weakref.ref[ObservedDriver]] = []
         self._said = 0.0, b""
         self._began = time.time()
         self._directory = directory()
@@ -170,7 +170,7 @@ _making = threading.RLock()  # a signal handler may open a driver in the middle 
 _servers: list[_Server] = []  # one, once a driver asks for it
 
 
-def serve(driver: Driver) -> None:
+def serve(driver: ObservedDriver) -> None:
     """Show a driver to ``vyre-driver top`` from now on; where that cannot be done, a line in the log says why."""
     try:
         with _making:
@@ -210,7 +210,7 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def _document_of(drivers: list[Driver | None], began: float) -> bytes:
+def _document_of(drivers: list[ObservedDriver | None], began: float) -> bytes:
     rows = []
     there = [driver for driver in drivers if driver is not None and not driver.is_closed]
     for driver in there[:_MOST_DRIVERS]:
@@ -224,7 +224,7 @@ def _document_of(drivers: list[Driver | None], began: float) -> bytes:
     return json.dumps(document).encode()
 
 
-def _row(driver: Driver) -> dict[str, Any]:
+def _row(driver: ObservedDriver) -> dict[str, Any]:
     """Return what is shown of a driver: of its kernels those with most dispatches, of its buffers the largest."""
     found = driver.context.snapshot()
     events, report = found["events"], found["report"]

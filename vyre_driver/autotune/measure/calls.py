@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.target import TuningTarget
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.driver import Driver
     from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
+    from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.layout import Member
 
@@ -147,12 +147,13 @@ def _operand(argument: BufferArgument) -> Operand:
 
 
 def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
-    driver: Driver,
+    driver: BaseDriver,
     code: SpirvModule | Program,
     arrays: Sequence[object],
     named: Mapping[str, object],
     *,
-    budget: Budget,
+    seconds: float | None = None,
+    budget: Budget | None = None,
     isolate: bool = False,
     replace: bool = True,
     on_progress: Callable[[Progress], None] | None = None,
@@ -171,6 +172,7 @@ def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
     TuningFailed
         As ``tune``.
     """
+    budget = budget_of(seconds, budget)
     try:
         kernel = _kernel_of_call(driver, code, arrays, named, **call)
     except Exception as error:
@@ -180,7 +182,7 @@ def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
 
 
 def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
-    driver: Driver,
+    driver: BaseDriver,
     code: SpirvModule | Program,
     arrays: Sequence[object],
     named: Mapping[str, object],
@@ -272,7 +274,7 @@ def budget_of(seconds: float | None, budget: Budget | None) -> Budget:
 
 
 def tune_program_unasked(
-    driver: Driver,
+    driver: BaseDriver,
     prepared: ProgramSource,
     program: Program,
     constants: Mapping[str, object] | SpecMap | None,
@@ -291,7 +293,7 @@ def tune_program_unasked(
 
 
 def _module_target(
-    driver: Driver,
+    driver: BaseDriver,
     module: SpirvModule,
     space: TuningSpace | None,
     given: Mapping[str, object],
@@ -308,7 +310,7 @@ def _module_target(
 
 
 def _tunable(
-    driver: Driver, program: Program, constants: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+    driver: BaseDriver, program: Program, constants: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
     """Return a program that may be tuned; raises as ``tune_call``."""
     if config is not None and config.workgroup_override is not None:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
-    from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -44,7 +44,7 @@ class DeviceFacts:
     features: frozenset[str]
 
     @classmethod
-    def of(cls, driver: Driver) -> DeviceFacts:
+    def of(cls, driver: BaseDriver) -> DeviceFacts:
         """Return those of a driver's device."""
         return cls(driver.device, frozenset(driver.context.device.features))
 

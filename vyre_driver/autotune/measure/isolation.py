@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition
     from vyre_driver.autotune.search.outcomes import Budget
     from vyre_driver.autotune.search.space import Candidate
-    from vyre_driver.driver import Driver
+    from vyre_driver.runtime.base import BaseDriver
 
 _START_S = 120.0
 _GRACE_S = 10.0  # a child reports a time-out itself; this is for one that cannot
@@ -54,7 +54,7 @@ class IsolatedBench:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: BaseDriver,
         definition: KernelDefinition,
         arrays: Sequence[NDArray[Any]],
         parameters: Mapping[str, Any],
@@ -145,7 +145,7 @@ class IsolatedBench:
                 fix="define it in a module that can be imported, without lambdas, or tune without isolation",
             ) from error
 
-    def _job_on(self, driver: Driver) -> dict[str, Any]:
+    def _job_on(self, driver: BaseDriver) -> dict[str, Any]:
         """Return what tells a child of the files that it inherits, and of the device."""
         return {
             "kernel": self._kernel.fileno(),

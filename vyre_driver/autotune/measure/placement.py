@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.measure.definition import Operand, Plan
     from vyre_driver.autotune.measure.tuned import TunedKernel
-    from vyre_driver.driver import Driver
+    from vyre_driver.runtime.base import BaseDriver
 
     Given = NDArray[Any] | Buffer
 
@@ -113,7 +113,7 @@ class CallBuffers:
     It does not hold the kernel, which holds it: the buffers go with the last who uses that, and wait for no garbage collection.
     """
 
-    def __init__(self, driver: Driver, memory: Mapping[str, Operand]) -> None:
+    def __init__(self, driver: BaseDriver, memory: Mapping[str, Operand]) -> None:
         """Allocate them."""
         self.used = 0  # by the kernel: when it was last called
         self.form: object = None  # what calls have to be like that the plan is for

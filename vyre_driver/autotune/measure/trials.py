@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.measure.definition import KernelDefinition, Plan
     from vyre_driver.autotune.search.space import Candidate
-    from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.runtime.bound import BoundKernel
 
 SEED = 20
@@ -40,7 +40,7 @@ _MAX_REPEATS = 1000
 
 # What still runs is let go with its driver, and not before: to let go of it is to wait for it. The callback is no bytecode,
 # in which Python would raise an interrupt only to print and lose it.
-_running: dict[weakref.ref[Driver], list[object]] = {}
+_running: dict[weakref.ref[BaseDriver], list[object]] = {}
 
 
 class Workbench:
@@ -48,7 +48,7 @@ class Workbench:
 
     def __init__(  # noqa: PLR0913 -- by keyword
         self,
-        driver: Driver,
+        driver: BaseDriver,
         definition: KernelDefinition,
         arrays: Sequence[NDArray[Any]],
         parameters: Mapping[str, Any],
@@ -211,5 +211,5 @@ class DeviceTrial:
             self._named[name].write(self._bench.arrays[name])
 
 
-def _held_with(driver: Driver) -> list[object]:
+def _held_with(driver: BaseDriver) -> list[object]:
     return _running.setdefault(weakref.ref(driver, _running.pop), [])

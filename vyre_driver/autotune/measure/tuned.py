@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Size, Step
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.target import TuningTarget
-    from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
+    from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
 
@@ -50,7 +50,7 @@ class TunedKernel:
     Which dispatches a call is made of depends on its size: buffers and push constants are those of each one in ``kernels``.
     """
 
-    def __init__(self, driver: Driver, definition: KernelDefinition) -> None:
+    def __init__(self, driver: BaseDriver, definition: KernelDefinition) -> None:
         """Choose what the driver's device runs of it.
 
         Raises

@@ -1,4 +1,4 @@
-"""Resident buffers and pinned arrays of one driver."""
+"""A driver as modules below ``vyre_driver.driver`` know it, and its memory: resident buffers and pinned arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,61 @@ from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.pinned import pinned_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import DTypeLike, NDArray
 
+    from vyre_driver.autotune.search.space import TuningSpace
+    from vyre_driver.autotune.store.records import TuningRecords
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.ir.program import GivesProgram, Program
+    from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.context import Context
+    from vyre_driver.runtime.kernel import Kernel
+    from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.target.config import DispatchConfig
+    from vyre_driver.telemetry.events import Events
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+OPENED: list[Callable[[BaseDriver], object]] = []
+"""Called with each driver that has just been opened: by what profiles whole programs."""
 
 
-class Allocator:
-    """What has a context, and gives memory of its device; ``Driver`` is it."""
+class BaseDriver:
+    """An open device, what is compiled for it, and its memory; ``Driver`` is it."""
 
+    number: int  # which of this process's drivers it is, from 1 on; the metrics' label
+    device: PhysicalDevice
+    cache: DiskPipelineCache
+    events: Events
+    strict: bool
     context: Context
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        raise NotImplementedError
+
+    @property
+    def tuning(self) -> TuningRecords:
+        """The tuning records, with their place and mode."""
+        raise NotImplementedError
+
+    def compile(
+        self,
+        module: SpirvModule | Program | GivesProgram,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        config: DispatchConfig | None = None,
+        *,
+        space: TuningSpace | None = None,
+    ) -> Kernel:
+        """Compile a kernel; as ``Driver.compile``."""
+        raise NotImplementedError
+
+    def batch(self, label: str | None = None) -> Batch:
+        """Return an empty batch; as ``Driver.batch``."""
+        raise NotImplementedError
 
     def buffer(self, array: object, name: str = "", *, share: str | None = None) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8. ``name`` is for its repr.

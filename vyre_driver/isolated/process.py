@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.isolated.arena import Arena
 
 _CHILD = "vyre_driver.isolated.child"
-_START_S = 120.0
+START_S = 120.0
 _MAKING_S = 60.0  # what a call's time-out is longer by here than in the child: making a pipeline is not counted there
 _OVERTAKING_S = 0.5  # how long what was broken off is waited for, once
 _MOST_S = 2e6  # poll(2) takes no more milliseconds than an int holds
@@ -181,8 +181,18 @@ class Child:
                 **self.died.context,
             )
 
-    def ask(self, what: str, name: str, *arguments: object, held: object = None, timeout: float | None = None) -> Any:  # noqa: ANN401 -- each step's own
+    def ask(
+        self,
+        what: str,
+        name: str,
+        *arguments: object,
+        held: object = None,
+        timeout: float | None = None,
+        limit: float | None = None,
+    ) -> Any:  # noqa: ANN401 -- each step's own
         """Return what a step gives in the child; ``held`` stays alive until no answer to this is under way.
+
+        ``timeout`` is that of the device, to which time to make a pipeline is added here; ``limit`` is for the answer.
 
         Raises
         ------
@@ -198,11 +208,13 @@ class Child:
         self.check_usable()
         unsaid = self._say_dropped()
         message = pickle.dumps((unsaid, name, *arguments), 5)
-        within = None if timeout is None or timeout > _MOST_S else float(timeout) + _MAKING_S
+        within = limit
+        if timeout is not None and timeout <= _MOST_S:
+            within = float(timeout) + _MAKING_S
         try:
             answer = self._exchange(what, message, held, within)
         except TimeoutError:
-            raise self._too_slow(what, timeout) from None
+            raise self._too_slow(what, limit if timeout is None else timeout) from None
         for number in unsaid:
             self._unsaid.pop(number, None)
         went_well, value = pickle.loads(answer)  # noqa: S301 -- of our own child
@@ -286,13 +298,13 @@ class Child:
             return tuple(self._unsaid)
 
     def _started(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        self._control.settimeout(_START_S)
+        self._control.settimeout(START_S)
         number = next(_numbers)
         try:
             send(self._control, number, pickle.dumps(job, 5))
             went_well, value = pickle.loads(receive(self._control, number)[1])  # noqa: S301 -- of our own child
         except TimeoutError:
-            raise self._end(f"it did not start in {_START_S:g} s", _DIED_OPENING) from None
+            raise self._end(f"it did not start in {START_S:g} s", _DIED_OPENING) from None
         except (EOFError, OSError):
             raise self._end("it died while it opened its device", _DIED_OPENING) from None
         except BaseException:

@@ -192,6 +192,16 @@ class Work:
         code = Program.from_wire(code) if isinstance(code, bytes) else code
         return self._driver.tune(code, *given, **how, **by_name)
 
+    def bench(self, number: int, kernel: bytes, arrays: Sequence[Encoded], run_timeout: float) -> None:
+        """Make a workbench for the candidates of a tuning."""
+        from vyre_driver.autotune.measure.isolation import ServedBench  # late: few tune
+
+        self._keep(number, ServedBench(self._driver, kernel, [self._decoded(one) for one in arrays], run_timeout))
+
+    def trial(self, number: int, *step: Any) -> Any:  # noqa: ANN401 -- as ``ServedBench.do``
+        """Do one step of a candidate."""
+        return self._objects[number].do(*step)
+
     def bind(
         self, made: int, number: int, buffers: Sequence[Encoded], named: Mapping[str, Encoded], grid: Mapping[str, Any]
     ) -> None:
@@ -323,6 +333,8 @@ _STEPS = frozenset(
     {
         "compile",
         "tune",
+        "bench",
+        "trial",
         "call",
         "fetch",
         "form",

@@ -5,9 +5,9 @@ where nobody knows what is right, on the call itself with those of the first. Th
 (``search.py``), and the best is compared once more at the size in question: with numpy's where that is
 quick, else with another candidate's.
 
-With ``isolate`` that is done in a child process: a candidate that hangs or kills its process is killed or noted, and the others
-go on in another one. Without it a run that does not end in time ends the tuning, once the device has not come free for as long
-again: what was timed by then is compared, and the run is left to itself.
+With ``isolate`` that is done in the process of an isolated driver: a candidate that hangs or kills its process is killed or
+noted, and the others go on in another one. Without it a run that does not end in time ends the tuning, once the device has not
+come free for as long again: what was timed by then is compared, and the run is left to itself.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
     arrays, parameters
         A call's own, to tune on; None takes the kernel's example.
     isolate
-        Whether candidates are tried in a child process. The kernel's definition has to be one that ``pickle`` can send there.
+        Whether candidates are tried in the process of an isolated driver. The kernel's definition has to be one that ``pickle``
+        can send there.
     replace
         Whether the record takes the place of one that was timed more often.
     on_progress

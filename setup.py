@@ -152,6 +152,7 @@ def described() -> str:
 
 LAYER = "vyre_driver.vulkan.layer._layer"
 VULKAN_SOURCES = ["vyre_driver/vulkan/device_features.c", "vyre_driver/vulkan/fork_guard.c"]
+VULKAN_TABLES = Path("build/vulkan/vulkan_tables.h")
 LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan/layer").glob("*.c")) if not path.name.startswith("_")]
 LAYER_MANIFEST = {
     "file_format_version": "1.2.0",
@@ -164,6 +165,14 @@ LAYER_MANIFEST = {
         "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "vkNegotiateLoaderLayerInterfaceVersion"},
     },
 }
+
+
+def write_vulkan_tables() -> None:
+    """Write the header that is made of Vulkan's registry, unless it is up to date."""
+    VULKAN_TABLES.parent.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run([sys.executable, "scripts/vulkan_tables.py", str(VULKAN_TABLES)], check=False)
+    if done.returncode:
+        raise SystemExit("the tables of Vulkan's features cannot be written. Fix: see above.")
 
 
 class BuildExtWithManifest(build_ext):
@@ -183,7 +192,8 @@ class BuildExtWithManifest(build_ext):
             super().build_extension(ext)
 
     def run(self) -> None:
-        """Build, and write beside the layer the manifest that tells the Vulkan loader its file's name."""
+        """Build from Vulkan's tables, and write beside the layer the manifest that tells the Vulkan loader its file's name."""
+        write_vulkan_tables()
         super().run()
         library = Path(self.get_ext_fullpath(LAYER))
         layer = {**LAYER_MANIFEST["layer"], "library_path": f"./{library.name}"}
@@ -205,8 +215,8 @@ def extensions() -> list[Extension]:
         Extension(
             name,
             [name.replace(".", "/") + ".pyx", *SOURCES.get(name, [])],
-            include_dirs=["vyre_driver/vulkan", "vyre_driver/vulkan/layer", "vyre_driver/include"],
-            depends=headers,
+            include_dirs=["vyre_driver/vulkan", str(VULKAN_TABLES.parent), "vyre_driver/vulkan/layer", "vyre_driver/include"],
+            depends=[*headers, str(VULKAN_TABLES)] if name in SOURCES else headers,
             libraries=LIBRARIES.get(name, []),
             define_macros=[("_GNU_SOURCE", None)],
             extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],

@@ -167,7 +167,7 @@ def build_wheel(room: Room, python: str, suffix: str, machine: str) -> Path:
     """Compile the package with ziglang, and return the wheel as setuptools makes it."""
     target = f"{machine}-linux-gnu.{GLIBC}"
     environment = room.work / f"env{suffix}"
-    make_environment(python, environment, "setuptools", "Cython")
+    make_environment(python, environment, "setuptools", "Cython", "vulkan-object")
     include, raw = room.work / "include", room.work / "raw"
     for old in (include, raw, room.tree / "build"):
         shutil.rmtree(old, ignore_errors=True)

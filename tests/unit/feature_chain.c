@@ -8,47 +8,17 @@
 #include <string.h>
 
 #include "device_features.h"
-#include "newer_vulkan.h"
+#include "vulkan_tables.h"
 
 static const VkBaseOutStructure *chain_head;
 static VkPhysicalDeviceFeatures chain_core;
-
-static size_t size_of(int type) {
-  switch (type) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-      return sizeof(VkPhysicalDeviceVulkan11Features);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES:
-      return sizeof(VkPhysicalDeviceVulkan12Features);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
-      return sizeof(VkPhysicalDeviceVulkan13Features);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT:
-      return sizeof(VkPhysicalDeviceShaderAtomicFloatFeaturesEXT);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT:
-      return sizeof(VkPhysicalDeviceRobustness2FeaturesEXT);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
-      return sizeof(VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR);
-    case 1000506000:
-      return sizeof(vyre_cooperative_matrix_features);
-    case 1000483000:
-      return sizeof(vyre_pipeline_binary_features);
-    case 1000141000:
-      return sizeof(vyre_bfloat16_features);
-    case 1000567000:
-      return sizeof(vyre_float8_features);
-    case 1000593000:
-      return sizeof(vyre_cooperative_matrix2_features);
-    default:
-      fprintf(stderr, "feature_chain: a structure of type %d\n", type);
-      exit(1);
-  }
-}
 
 static void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out) {
   (void)device;
   out->features = chain_core;
   for (VkBaseOutStructure *asked = out->pNext; asked; asked = asked->pNext) {
     for (const VkBaseOutStructure *on = chain_head; on; on = on->pNext) {
-      if (on->sType == asked->sType) memcpy(asked + 1, on + 1, size_of(on->sType) - sizeof *on);
+      if (on->sType == asked->sType) memcpy(asked + 1, on + 1, VYRE_FEATURE_MEMBERS * sizeof(VkBool32));
     }
   }
 }

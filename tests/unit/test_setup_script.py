@@ -122,6 +122,7 @@ def checkout(tmp_path: Path) -> Path:
             "vyre_driver/_a.c",
         ),
         *("vyre_driver/deep/b.c", "vyre_driver/deep/b.h", "shaders/c.comp", "shaders/d.glsl"),
+        *("scripts/vulkan_tables.py", "vyre_driver/vulkan/features.py"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(SETUP.read_text("utf-8") if name == "scripts/setup" else f"{name} as it was\n", "utf-8")
@@ -152,7 +153,11 @@ def edited(checkout: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["vyre_driver/_a.pyx", "vyre_driver/deep/b.c", "vyre_driver/deep/b.h", "shaders/c.comp", "shaders/d.glsl"]
+    "name",
+    [
+        *("vyre_driver/_a.pyx", "vyre_driver/deep/b.c", "vyre_driver/deep/b.h", "shaders/c.comp", "shaders/d.glsl"),
+        *("scripts/vulkan_tables.py", "vyre_driver/vulkan/features.py"),
+    ],
 )
 def test_an_edited_source_is_compiled_and_nothing_is_installed(checkout: Path, name: str) -> None:
     root = checkout.parents[1]

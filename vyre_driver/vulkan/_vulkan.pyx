@@ -11,7 +11,6 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from vyre_driver.vulkan.newer_vulkan cimport *
 from vyre_driver.vulkan.vk cimport *
 
 
@@ -58,9 +57,9 @@ cdef struct Properties:
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia
     VkPhysicalDeviceShaderCoreProperties2AMD amd
-    vyre_cooperative_matrix_properties matrix
-    vyre_pipeline_binary_properties pipeline_binary
-    vyre_cooperative_matrix2_properties matrix2
+    VkPhysicalDeviceCooperativeMatrixPropertiesKHR matrix
+    VkPhysicalDevicePipelineBinaryPropertiesKHR pipeline_binary
+    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2
 
 
 cdef frozenset extension_names(Loader* vk, VkPhysicalDevice device):
@@ -134,15 +133,15 @@ cdef dict memory_facts(Loader* vk, VkPhysicalDevice device, bint has_budget):
 cdef list matrix_facts(Loader* vk, VkPhysicalDevice device):
     cdef uint32_t count = 0
     cdef uint32_t i
-    cdef vyre_cooperative_matrix_shape* found
+    cdef VkCooperativeMatrixPropertiesKHR* found
     if vk.matrix_shapes == NULL or vk.matrix_shapes(device, &count, NULL) != VK_SUCCESS or count == 0:
         return []
-    found = <vyre_cooperative_matrix_shape*> calloc(count, sizeof(vyre_cooperative_matrix_shape))
+    found = <VkCooperativeMatrixPropertiesKHR*> calloc(count, sizeof(VkCooperativeMatrixPropertiesKHR))
     if found == NULL:
         raise MemoryError
     try:
         for i in range(count):
-            found[i].sType = VYRE_TYPE_COOPERATIVE_MATRIX_SHAPE
+            found[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
         if vk.matrix_shapes(device, &count, found) < 0:
             return []
         return [
@@ -157,15 +156,16 @@ cdef list matrix_facts(Loader* vk, VkPhysicalDevice device):
 cdef list flexible_matrix_facts(Loader* vk, VkPhysicalDevice device):
     cdef uint32_t count = 0
     cdef uint32_t i
-    cdef vyre_flexible_matrix_shape* found
+    cdef VkCooperativeMatrixFlexibleDimensionsPropertiesNV* found
     if vk.flexible_shapes == NULL or vk.flexible_shapes(device, &count, NULL) != VK_SUCCESS or count == 0:
         return []
-    found = <vyre_flexible_matrix_shape*> calloc(count, sizeof(vyre_flexible_matrix_shape))
+    found = <VkCooperativeMatrixFlexibleDimensionsPropertiesNV*> calloc(
+        count, sizeof(VkCooperativeMatrixFlexibleDimensionsPropertiesNV))
     if found == NULL:
         raise MemoryError
     try:
         for i in range(count):
-            found[i].sType = VYRE_TYPE_FLEXIBLE_MATRIX_SHAPE
+            found[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV
         if vk.flexible_shapes(device, &count, found) < 0:
             return []
         return [
@@ -179,7 +179,7 @@ cdef list flexible_matrix_facts(Loader* vk, VkPhysicalDevice device):
 
 
 cdef tuple matrix2_facts(Properties* found):
-    cdef vyre_cooperative_matrix2_properties* limits = &found.matrix2
+    cdef VkPhysicalDeviceCooperativeMatrix2PropertiesNV* limits = &found.matrix2
     return (
         limits.cooperativeMatrixWorkgroupScopeMaxWorkgroupSize, limits.cooperativeMatrixFlexibleDimensionsMaxDimension,
         limits.cooperativeMatrixWorkgroupScopeReservedSharedMemory,
@@ -241,9 +241,12 @@ cdef void read_properties(Loader* vk, VkPhysicalDevice device, uint32_t usable, 
          "VK_NV_shader_sm_builtins" in extensions)
     link(head, &found.amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD,
          "VK_AMD_shader_core_properties2" in extensions)
-    link(head, &found.matrix, VYRE_TYPE_COOPERATIVE_MATRIX_PROPERTIES, "VK_KHR_cooperative_matrix" in extensions)
-    link(head, &found.pipeline_binary, VYRE_TYPE_PIPELINE_BINARY_PROPERTIES, "VK_KHR_pipeline_binary" in extensions)
-    link(head, &found.matrix2, VYRE_TYPE_COOPERATIVE_MATRIX2_PROPERTIES, "VK_NV_cooperative_matrix2" in extensions)
+    link(head, &found.matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR,
+         "VK_KHR_cooperative_matrix" in extensions)
+    link(head, &found.pipeline_binary, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR,
+         "VK_KHR_pipeline_binary" in extensions)
+    link(head, &found.matrix2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV,
+         "VK_NV_cooperative_matrix2" in extensions)
     vk.properties2(device, head)
 
 
@@ -306,7 +309,7 @@ cdef frozenset float_control_names(Properties* found):
 
 
 cdef tuple pipeline_binary_facts(Properties* found):
-    cdef vyre_pipeline_binary_properties* binary = &found.pipeline_binary
+    cdef VkPhysicalDevicePipelineBinaryPropertiesKHR* binary = &found.pipeline_binary
     return (
         bool(binary.pipelineBinaryInternalCache), bool(binary.pipelineBinaryInternalCacheControl),
         bool(binary.pipelineBinaryPrefersInternalCache), bool(binary.pipelineBinaryPrecompiledInternalCache),

@@ -1,112 +1,62 @@
 /* Device features by name: which the device has, and the structures that switch the wanted ones on.
 
-   Source: Vulkan 1.3, "Features"; one bit a feature, in the order of the lists below. */
+   vulkan_tables.h, made of Vulkan's registry, has the features and their places. Every feature structure is a type, pNext and
+   VkBool32s; one bit a feature, in the order of the table. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "device_features.h"
-#include "newer_vulkan.h"
+#include "vulkan_tables.h"
 
-/* X(part, feature): the part is the structure that holds it. */
-#define FEATURES(X) \
-  X(core, shaderFloat64) X(core, shaderInt64) X(core, shaderInt16) X(core, robustBufferAccess) \
-  X(v11, storageBuffer16BitAccess) X(v11, uniformAndStorageBuffer16BitAccess) X(v11, storagePushConstant16) \
-  X(v11, variablePointersStorageBuffer) X(v11, variablePointers) \
-  X(v12, storageBuffer8BitAccess) X(v12, uniformAndStorageBuffer8BitAccess) X(v12, storagePushConstant8) \
-  X(v12, shaderFloat16) X(v12, shaderInt8) X(v12, shaderBufferInt64Atomics) X(v12, shaderSharedInt64Atomics) \
-  X(v12, shaderSubgroupExtendedTypes) X(v12, scalarBlockLayout) X(v12, uniformBufferStandardLayout) \
-  X(v12, vulkanMemoryModel) X(v12, vulkanMemoryModelDeviceScope) X(v12, vulkanMemoryModelAvailabilityVisibilityChains) \
-  X(v12, bufferDeviceAddress) X(v12, timelineSemaphore) X(v12, hostQueryReset) \
-  X(v13, subgroupSizeControl) X(v13, computeFullSubgroups) X(v13, shaderIntegerDotProduct) X(v13, maintenance4) \
-  X(v13, shaderZeroInitializeWorkgroupMemory) X(v13, synchronization2) X(v13, pipelineCreationCacheControl) \
-  X(matrix, cooperativeMatrix) X(matrix, cooperativeMatrixRobustBufferAccess) \
-  X(atomic_float, shaderBufferFloat32Atomics) X(atomic_float, shaderBufferFloat32AtomicAdd) \
-  X(atomic_float, shaderSharedFloat32AtomicAdd) \
-  X(robustness2, robustBufferAccess2) X(robustness2, nullDescriptor) \
-  X(pipeline_binary, pipelineBinaries) \
-  X(executables, pipelineExecutableInfo) \
-  X(bfloat16, shaderBFloat16Type) X(bfloat16, shaderBFloat16DotProduct) X(bfloat16, shaderBFloat16CooperativeMatrix) \
-  X(float8, shaderFloat8) X(float8, shaderFloat8CooperativeMatrix) \
-  X(matrix2, cooperativeMatrixWorkgroupScope) X(matrix2, cooperativeMatrixFlexibleDimensions) \
-  X(matrix2, cooperativeMatrixReductions) X(matrix2, cooperativeMatrixConversions) \
-  X(matrix2, cooperativeMatrixPerElementOperations) X(matrix2, cooperativeMatrixTensorAddressing) \
-  X(matrix2, cooperativeMatrixBlockLoads)
+#define STRUCTURE(type, version) {type, version},
+static const struct {
+  int32_t type;
+  uint32_t version; /* of Vulkan, from which on a device knows it; 0: an extension has it */
+} STRUCTURES[] = {VYRE_FEATURE_STRUCTURES(STRUCTURE)};
+#undef STRUCTURE
 
-#define BIT(part, name) FEATURE_##name,
-enum { FEATURES(BIT) FEATURE_COUNT };
-#undef BIT
+#define FEATURE(name, structure, member) {#name, structure, member},
+static const struct {
+  const char *name;
+  uint32_t structure;
+  uint32_t member;
+} FEATURES[] = {VYRE_FEATURES(FEATURE)};
+#undef FEATURE
+
+enum { STRUCTURE_COUNT = sizeof STRUCTURES / sizeof *STRUCTURES, FEATURE_COUNT = sizeof FEATURES / sizeof *FEATURES };
 _Static_assert(FEATURE_COUNT <= 64, "features are bits of a uint64_t");
-
-#define NAME(part, name) #name,
-static const char *const NAMES[] = {FEATURES(NAME)};
-#undef NAME
-
-/* The parts that extensions brought. A feature may only be switched on together with its extension. */
-#define EXTENSION_PARTS(X) \
-  X(matrix) X(atomic_float) X(robustness2) X(pipeline_binary) X(executables) X(bfloat16) X(float8) X(matrix2)
-
-#define PART(part) PART_##part,
-enum { PART_core, PART_v11, PART_v12, PART_v13, EXTENSION_PARTS(PART) PART_COUNT };
-#undef PART
-#define ALL_PARTS ((UINT32_C(1) << PART_COUNT) - 1)
+_Static_assert(STRUCTURE_COUNT <= 32, "structures are bits of a uint32_t");
 
 struct vyre_feature_chain {
-  VkPhysicalDeviceFeatures core;
-  VkPhysicalDeviceVulkan11Features v11;
-  VkPhysicalDeviceVulkan12Features v12;
-  VkPhysicalDeviceVulkan13Features v13;
-  vyre_cooperative_matrix_features matrix;
-  VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float;
-  VkPhysicalDeviceRobustness2FeaturesEXT robustness2;
-  vyre_pipeline_binary_features pipeline_binary;
-  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
-  vyre_bfloat16_features bfloat16;
-  vyre_float8_features float8;
-  vyre_cooperative_matrix2_features matrix2;
+  struct {
+    VkBaseOutStructure head;
+    VkBool32 members[VYRE_FEATURE_MEMBERS];
+  } structures[STRUCTURE_COUNT]; /* the first holds the members of VkPhysicalDeviceFeatures, and is not chained */
   const void *head;
 };
 
 int vyre_feature_index(const char *name) {
   for (int i = 0; i < FEATURE_COUNT; i++) {
-    if (strcmp(NAMES[i], name) == 0) return i;
+    if (strcmp(FEATURES[i].name, name) == 0) return i;
   }
   return -1;
 }
 
-const char *vyre_feature_name(uint32_t index) { return index < FEATURE_COUNT ? NAMES[index] : NULL; }
+const char *vyre_feature_name(uint32_t index) { return index < FEATURE_COUNT ? FEATURES[index].name : NULL; }
 
-static void init(vyre_feature_chain *chain) {
-  memset(chain, 0, sizeof *chain);
-  chain->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
-  chain->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-  chain->v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
-  chain->matrix.sType = VYRE_TYPE_COOPERATIVE_MATRIX_FEATURES;
-  chain->atomic_float.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT;
-  chain->robustness2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT;
-  chain->pipeline_binary.sType = VYRE_TYPE_PIPELINE_BINARY_FEATURES;
-  chain->executables.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
-  chain->bfloat16.sType = VYRE_TYPE_BFLOAT16_FEATURES;
-  chain->float8.sType = VYRE_TYPE_FLOAT8_FEATURES;
-  chain->matrix2.sType = VYRE_TYPE_COOPERATIVE_MATRIX2_FEATURES;
+static VkBool32 *place(vyre_feature_chain *chain, int feature) {
+  return &chain->structures[FEATURES[feature].structure].members[FEATURES[feature].member];
 }
 
-/* The version structures are of Vulkan 1.2 and 1.3; a driver ignores a structure of an extension that it does not know. */
-static void link_structures(vyre_feature_chain *chain, uint32_t api_version, uint32_t parts, void *tail) {
-#define LINK(part) \
-  if (parts >> PART_##part & 1) { \
-    chain->part.pNext = tail; \
-    tail = &chain->part; \
-  }
-  EXTENSION_PARTS(LINK)
-#undef LINK
-  if (api_version >= VK_API_VERSION_1_3) {
-    chain->v13.pNext = tail;
-    tail = &chain->v13;
-  }
-  if (api_version >= VK_API_VERSION_1_2) {
-    chain->v12.pNext = tail;
-    chain->v11.pNext = &chain->v12;
-    tail = &chain->v11;
+/* Chain the structures that a version of Vulkan has, and of those of extensions the wanted: a feature may only be switched on
+   together with its extension. A driver ignores a structure of an extension that it does not know. */
+static void link_structures(vyre_feature_chain *chain, uint32_t api_version, uint32_t wanted, void *tail) {
+  for (int i = STRUCTURE_COUNT - 1; i > 0; i--) {
+    uint32_t version = STRUCTURES[i].version;
+    if (version ? api_version >= version : wanted >> i & 1) {
+      chain->structures[i].head = (VkBaseOutStructure){(VkStructureType)STRUCTURES[i].type, tail};
+      tail = &chain->structures[i];
+    }
   }
   chain->head = tail;
 }
@@ -114,40 +64,39 @@ static void link_structures(vyre_feature_chain *chain, uint32_t api_version, uin
 uint64_t vyre_supported_features(
     uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,
     PFN_vkGetPhysicalDeviceFeatures2 features2) {
-  vyre_feature_chain chain;
+  vyre_feature_chain chain = {0};
+  VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
   uint64_t found = 0;
-  init(&chain);
   if (features2 && api_version >= VK_API_VERSION_1_1) {
-    VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    link_structures(&chain, api_version, ALL_PARTS, NULL);
+    link_structures(&chain, api_version, UINT32_MAX, NULL);
     all.pNext = (void *)chain.head;
     features2(device, &all);
-    chain.core = all.features;
   } else if (features) {
-    features(device, &chain.core);
+    features(device, &all.features);
   }
-#define SEE(part, name) \
-  if (chain.part.name) found |= UINT64_C(1) << FEATURE_##name;
-  FEATURES(SEE)
-#undef SEE
+  memcpy(chain.structures[0].members, &all.features, sizeof all.features);
+  for (int i = 0; i < FEATURE_COUNT; i++) {
+    if (*place(&chain, i)) found |= UINT64_C(1) << i;
+  }
   return found;
 }
 
 vyre_feature_chain *vyre_feature_chain_new(void) { return malloc(sizeof(vyre_feature_chain)); }
 
 void vyre_feature_chain_fill(vyre_feature_chain *chain, uint64_t features, uint32_t api_version, const void *next) {
-  init(chain);
-  uint32_t parts = 0;
-#define WANT(part, name) \
-  if (features >> FEATURE_##name & 1) { \
-    chain->part.name = VK_TRUE; \
-    parts |= UINT32_C(1) << PART_##part; \
+  uint32_t wanted = 0;
+  memset(chain, 0, sizeof *chain);
+  for (int i = 0; i < FEATURE_COUNT; i++) {
+    if (features >> i & 1) {
+      *place(chain, i) = VK_TRUE;
+      wanted |= UINT32_C(1) << FEATURES[i].structure;
+    }
   }
-  FEATURES(WANT)
-#undef WANT
-  link_structures(chain, api_version, parts, (void *)next);
+  link_structures(chain, api_version, wanted, (void *)next);
 }
 
-const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain) { return &chain->core; }
+const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain) {
+  return (const VkPhysicalDeviceFeatures *)chain->structures[0].members;
+}
 
 const void *vyre_feature_chain_head(const vyre_feature_chain *chain) { return chain->head; }

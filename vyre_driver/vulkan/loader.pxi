@@ -23,6 +23,11 @@ class InstanceFailed(OSError):
         self.result = result
 
 
+ctypedef VkResult (*get_matrix_shapes)(VkPhysicalDevice, uint32_t*, VkCooperativeMatrixPropertiesKHR*) noexcept nogil
+ctypedef VkResult (*get_flexible_shapes)(
+    VkPhysicalDevice, uint32_t*, VkCooperativeMatrixFlexibleDimensionsPropertiesNV*) noexcept nogil
+
+
 cdef struct Loader:
     PFN_vkGetInstanceProcAddr get_proc
     PFN_vkEnumeratePhysicalDevices enumerate_devices
@@ -34,8 +39,8 @@ cdef struct Loader:
     PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families
     PFN_vkGetPhysicalDeviceMemoryProperties memory
     PFN_vkGetPhysicalDeviceMemoryProperties2 memory2
-    vyre_get_cooperative_matrix_shapes matrix_shapes
-    vyre_get_flexible_matrix_shapes flexible_shapes
+    get_matrix_shapes matrix_shapes
+    get_flexible_shapes flexible_shapes
     PFN_vkDestroyInstance destroy_instance
 
 
@@ -125,9 +130,9 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
         instance, b"vkGetPhysicalDeviceMemoryProperties")
     vk.memory2 = <PFN_vkGetPhysicalDeviceMemoryProperties2> get_proc(
         instance, b"vkGetPhysicalDeviceMemoryProperties2")
-    vk.matrix_shapes = <vyre_get_cooperative_matrix_shapes> get_proc(
+    vk.matrix_shapes = <get_matrix_shapes> get_proc(
         instance, b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
-    vk.flexible_shapes = <vyre_get_flexible_matrix_shapes> get_proc(
+    vk.flexible_shapes = <get_flexible_shapes> get_proc(
         instance, b"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV")
     vk.destroy_instance = <PFN_vkDestroyInstance> get_proc(instance, b"vkDestroyInstance")
     return vk

@@ -183,3 +183,48 @@ cdef extern from "vulkan/vulkan.h" nogil:
         VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*)
     ctypedef void (*PFN_vkGetPhysicalDeviceMemoryProperties2)(
         VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2*)
+
+
+# Newer than the oldest headers that the package builds with (scripts/vulkan_tables.py).
+cdef extern from "vulkan_tables.h" nogil:
+    enum: VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR
+    enum: VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV
+
+    ctypedef struct VkPhysicalDeviceCooperativeMatrixPropertiesKHR:
+        uint32_t cooperativeMatrixSupportedStages
+    ctypedef struct VkCooperativeMatrixPropertiesKHR:
+        VkStructureType sType
+        uint32_t MSize
+        uint32_t NSize
+        uint32_t KSize
+        uint32_t AType
+        uint32_t BType
+        uint32_t CType
+        uint32_t ResultType
+        VkBool32 saturatingAccumulation
+        uint32_t scope
+    ctypedef struct VkPhysicalDeviceCooperativeMatrix2PropertiesNV:
+        uint32_t cooperativeMatrixWorkgroupScopeMaxWorkgroupSize
+        uint32_t cooperativeMatrixFlexibleDimensionsMaxDimension
+        uint32_t cooperativeMatrixWorkgroupScopeReservedSharedMemory
+    ctypedef struct VkCooperativeMatrixFlexibleDimensionsPropertiesNV:
+        VkStructureType sType
+        uint32_t MGranularity
+        uint32_t NGranularity
+        uint32_t KGranularity
+        uint32_t AType
+        uint32_t BType
+        uint32_t CType
+        uint32_t ResultType
+        VkBool32 saturatingAccumulation
+        uint32_t scope
+        uint32_t workgroupInvocations
+    ctypedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR:
+        VkBool32 pipelineBinaryInternalCache
+        VkBool32 pipelineBinaryInternalCacheControl
+        VkBool32 pipelineBinaryPrefersInternalCache
+        VkBool32 pipelineBinaryPrecompiledInternalCache
+        VkBool32 pipelineBinaryCompressedData

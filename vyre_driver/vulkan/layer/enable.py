@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.vulkan.devices import DeviceType
+from vyre_driver.vulkan.features import SHADER_FEATURES, extension_of
 from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.version import API_1_3, pack_version, without_patch
 
@@ -30,73 +31,6 @@ MEMORY_CACHE_BYTES = 256 * 1024 * 1024
 GPU_POLL_NS = 1_000_000
 CPU_POLL_NS = 0  # a software device computes on the cores that a poll would keep busy
 
-# Features that only widen what a shader may say, the types and sizes of its numbers, and what a pipeline may ask for, the size
-# of its subgroups. They cost nothing while unused. Robust access, device addresses and their like change what other code
-# compiles to, and are not among them.
-SHADER_FEATURES = (
-    "shaderFloat64",
-    "shaderInt64",
-    "shaderInt16",
-    "shaderFloat16",
-    "shaderInt8",
-    "storageBuffer16BitAccess",
-    "uniformAndStorageBuffer16BitAccess",
-    "storagePushConstant16",
-    "storageBuffer8BitAccess",
-    "uniformAndStorageBuffer8BitAccess",
-    "storagePushConstant8",
-    "variablePointersStorageBuffer",
-    "variablePointers",
-    "shaderBufferInt64Atomics",
-    "shaderSharedInt64Atomics",
-    "shaderSubgroupExtendedTypes",
-    "scalarBlockLayout",
-    "uniformBufferStandardLayout",
-    "vulkanMemoryModel",
-    "vulkanMemoryModelDeviceScope",
-    "shaderIntegerDotProduct",
-    "shaderBufferFloat32Atomics",
-    "shaderBufferFloat32AtomicAdd",
-    "shaderSharedFloat32AtomicAdd",
-    "cooperativeMatrix",
-    "shaderBFloat16Type",
-    "shaderBFloat16DotProduct",
-    "shaderBFloat16CooperativeMatrix",
-    "shaderFloat8",
-    "shaderFloat8CooperativeMatrix",
-    "cooperativeMatrixWorkgroupScope",
-    "cooperativeMatrixFlexibleDimensions",
-    "cooperativeMatrixReductions",
-    "cooperativeMatrixConversions",
-    "cooperativeMatrixPerElementOperations",
-    "cooperativeMatrixTensorAddressing",
-    "cooperativeMatrixBlockLoads",
-    "subgroupSizeControl",
-    "computeFullSubgroups",
-)
-_EXTENSION_OF = {
-    "shaderBufferFloat32Atomics": "VK_EXT_shader_atomic_float",
-    "shaderBufferFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
-    "shaderSharedFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
-    "cooperativeMatrix": "VK_KHR_cooperative_matrix",
-    "cooperativeMatrixRobustBufferAccess": "VK_KHR_cooperative_matrix",
-    "robustBufferAccess2": "VK_EXT_robustness2",
-    "nullDescriptor": "VK_EXT_robustness2",
-    "pipelineBinaries": "VK_KHR_pipeline_binary",
-    "pipelineExecutableInfo": "VK_KHR_pipeline_executable_properties",
-    "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
-    "shaderBFloat16DotProduct": "VK_KHR_shader_bfloat16",
-    "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
-    "shaderFloat8": "VK_EXT_shader_float8",
-    "shaderFloat8CooperativeMatrix": "VK_EXT_shader_float8",
-    "cooperativeMatrixWorkgroupScope": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixFlexibleDimensions": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixReductions": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixConversions": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixPerElementOperations": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixTensorAddressing": "VK_NV_cooperative_matrix2",
-    "cooperativeMatrixBlockLoads": "VK_NV_cooperative_matrix2",
-}
 STATISTICS_FEATURE = "pipelineExecutableInfo"
 """Lets the driver give statistics of compiled code; the layer captures that of each pipeline where it is on."""
 MEMORY_EXTENSIONS = ("VK_EXT_external_memory_host", "VK_KHR_external_memory_fd")
@@ -114,12 +48,12 @@ def wanted_features(device: PhysicalDevice, names: tuple[str, ...] | None = None
     return tuple(
         name
         for name in (SHADER_FEATURES if names is None else names)
-        if name in device.features and (name not in _EXTENSION_OF or _EXTENSION_OF[name] in device.extensions)
+        if name in device.features and extension_of(name) in {None, *device.extensions}
     )
 
 
 def _wanted_extensions(device: PhysicalDevice, features: tuple[str, ...]) -> set[str]:
-    of_features = {_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}
+    of_features = {extension for extension in map(extension_of, features) if extension is not None}
     clocks = [name for name in CLOCK_EXTENSIONS if name in device.extensions][:1]
     return of_features | device.extensions.intersection(MEMORY_EXTENSIONS) | set(clocks)
 

@@ -219,7 +219,7 @@ def test_the_ir_knows_errors_and_numbers_of_the_package_and_nothing_else(imports
     assert found == {"vyre_driver.errors", "vyre_driver.checks"}
 
 
-def test_lowering_knows_programs_plans_and_the_builder_and_neither_device_nor_cache(imports: dict[str, set[str]]) -> None:
+def test_lowering_knows_programs_plans_and_the_builders_and_neither_device_nor_cache(imports: dict[str, set[str]]) -> None:
     found = {
         foreign
         for name, imported in imports.items()
@@ -227,7 +227,7 @@ def test_lowering_knows_programs_plans_and_the_builder_and_neither_device_nor_ca
         if name.startswith("vyre_driver.lowering.emit")
         and not foreign.startswith(("vyre_driver.lowering.emit", "vyre_driver.ir"))
     }
-    spirv = {f"vyre_driver.spirv.{part}" for part in ("builder", "instructions", "interface", "layout", "opcodes")}
+    spirv = {f"vyre_driver.spirv.{part}" for part in ("body", "builder", "instructions", "interface", "layout", "opcodes")}
     binding = {"vyre_driver.binding.plan", "vyre_driver.binding.pushed"}
     assert found == {*binding, "vyre_driver.checks", "vyre_driver.errors", *spirv}
 

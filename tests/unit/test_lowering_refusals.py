@@ -51,6 +51,7 @@ from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering, SubgroupOp
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.spirv import body
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -141,6 +142,16 @@ def test_the_need_of_a_reduction_names_the_types_that_it_takes(lower: Lower, op:
     with pytest.raises(UnsupportedFeature) as refused:
         lower(within(let("x", SubgroupReduce(op, f64(1.0)))))
     assert refused.value.context["needs"] == types
+
+
+def test_a_program_whose_code_passes_the_bound_is_refused(lower: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "MAX_WORDS", 100)
+    with pytest.raises(UnsupportedFeature) as refused:
+        lower(within(*(store(OUT, gid_x() + place, load(OUT, place)) for place in range(20))))
+    error = refused.value
+    expected = "the program cannot be lowered to SPIR-V: the code passes 16777216 bytes, at body[1].then["
+    assert (error.code, str(error).startswith(expected)) == (1002, True), str(error)
+    assert error.context["needs"] == "fewer repeated expressions that write memory"
 
 
 def test_an_fma_that_no_driver_is_known_to_round_once_is_refused_without_f64(lower: Lower) -> None:

@@ -26,38 +26,38 @@ def relu(f: Function, x: int) -> int:
     By its bits: NVIDIA's compiler makes a comparison and a choice of floats one maximum, which is 0 of a NaN. Without the bit
     of the sign those of negative numbers go from 0 to infinity's.
     """
-    bits = f.as_word(f.value(Ins.Bitcast, f.u32, x))
+    bits = f.as_word(f.result(Ins.Bitcast, f.u32, x))
     without_sign = f.word(Ins.BitwiseXor, bits, _SIGN)
-    is_negative = f.value(Ins.ULessThanEqual, f.bool, f.id_of(without_sign), f.id_of(_INFINITY))
+    is_negative = f.result(Ins.ULessThanEqual, f.bool, f.id_of(without_sign), f.id_of(_INFINITY))
     return f.select(f.f32, is_negative, f.number(0), x)
 
 
 def silu(f: Function, x: int) -> int:
     """Return ``x / (1 + exp(-x))``."""
-    grown = f.glsl(Glsl.Exp, f.f32, f.value(Ins.FNegate, f.f32, x))
-    return f.value(Ins.FDiv, f.f32, x, f.value(Ins.FAdd, f.f32, f.number(1), grown))
+    grown = f.glsl(Glsl.Exp, f.f32, f.result(Ins.FNegate, f.f32, x))
+    return f.result(Ins.FDiv, f.f32, x, f.result(Ins.FAdd, f.f32, f.number(1), grown))
 
 
 def gelu(f: Function, x: int) -> int:
     """Return ``x / 2 * (1 + erf(x / sqrt(2)))``, the error function to 1.5e-7."""
 
     def times(one: int, other: int) -> int:
-        return f.value(Ins.FMul, f.f32, one, other)
+        return f.result(Ins.FMul, f.f32, one, other)
 
     def plus(one: int, other: int) -> int:
-        return f.value(Ins.FAdd, f.f32, one, other)
+        return f.result(Ins.FAdd, f.f32, one, other)
 
     scaled = times(x, f.number(math.sqrt(0.5)))
     size = f.glsl(Glsl.FAbs, f.f32, scaled)
-    t = f.value(Ins.FDiv, f.f32, f.number(1), plus(f.number(1), times(f.number(ERF_P), size)))
+    t = f.result(Ins.FDiv, f.f32, f.number(1), plus(f.number(1), times(f.number(ERF_P), size)))
     series = f.number(ERF_COEFFICIENTS[-1])
     for one in reversed(ERF_COEFFICIENTS[:-1]):
         series = plus(f.number(one), times(series, t))
-    decay = f.glsl(Glsl.Exp, f.f32, f.value(Ins.FNegate, f.f32, times(size, size)))
+    decay = f.glsl(Glsl.Exp, f.f32, f.result(Ins.FNegate, f.f32, times(size, size)))
     rest = times(times(series, t), decay)
     # Of a negative x what is left is half of the rest itself: nothing cancels.
-    is_negative = f.value(Ins.FOrdLessThan, f.bool, x, f.number(0))
-    weight = f.select(f.f32, is_negative, rest, f.value(Ins.FSub, f.f32, f.number(2), rest))
+    is_negative = f.result(Ins.FOrdLessThan, f.bool, x, f.number(0))
+    weight = f.select(f.f32, is_negative, rest, f.result(Ins.FSub, f.f32, f.number(2), rest))
     return times(times(x, f.number(0.5)), weight)
 
 

@@ -148,7 +148,7 @@ class _Attention:
             return keys
         glsl = f.module.ext_inst_import(GLSL_STD_450)
         signed = f.id_of(row + 1 + self._pushed["shift"])
-        return f.least(f.as_word(f.value(Ins.ExtInst, f.u32, glsl, Glsl.SMax, signed, f.const(0))), keys)
+        return f.least(f.as_word(f.result(Ins.ExtInst, f.u32, glsl, Glsl.SMax, signed, f.const(0))), keys)
 
     def _emit(self, tile: _Tile) -> None:
         f, keys = self._f, self._t.keys
@@ -245,7 +245,7 @@ class _Attention:
                 for one, row, base in places:
                     stride, found = self._pushed["o_row"], f.load(self._of_sum.id, one)
                     if self._of_out != self._of_sum:
-                        found = f.value(Ins.FConvert, self._of_out.id, found)
+                        found = f.result(Ins.FConvert, self._of_out.id, found)
                     self._fragments.write(self._o.at(base + row * stride), found, stride)
         with nullcontext() if self._of_out is None else f.when(f.fails(is_whole)):
             for one, row, base in places:

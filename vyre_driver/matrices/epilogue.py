@@ -37,8 +37,8 @@ class Epilogue:
             return found
         f = self._f
         if type_id == f.f32:
-            return f.value(Ins.FMul, type_id, found, self._scale)
-        return f.value(_MATRIX_TIMES_SCALAR, type_id, found, self._scale)
+            return f.result(Ins.FMul, type_id, found, self._scale)
+        return f.result(_MATRIX_TIMES_SCALAR, type_id, found, self._scale)
 
     def write(self, place: Index, column: Index, total: int) -> None:
         """Store what becomes of a sum, float32 or int32, at a place of the result, which is in this column."""
@@ -49,12 +49,12 @@ class Epilogue:
         if not result.out.is_float:
             return total
         if not result.accumulator.is_float:
-            total = f.value(Ins.ConvertSToF, f.f32, total)
-        found = f.value(Ins.FMul, f.f32, total, self._scale)
+            total = f.result(Ins.ConvertSToF, f.f32, total)
+        found = f.result(Ins.FMul, f.f32, total, self._scale)
         if "bias" in self._extra:
-            found = f.value(Ins.FAdd, f.f32, found, self._extra["bias"].read(column))
+            found = f.result(Ins.FAdd, f.f32, found, self._extra["bias"].read(column))
         if result.activation is not None:
             found = ACTIVATIONS[result.activation](f, found)
         if "residual" in self._extra:
-            found = f.value(Ins.FAdd, f.f32, found, self._extra["residual"].read(place))
+            found = f.result(Ins.FAdd, f.f32, found, self._extra["residual"].read(place))
         return found

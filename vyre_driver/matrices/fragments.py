@@ -47,7 +47,7 @@ class Floats:
 
     def of(self, opcode: int, *numbers: int, kind: int | None = None) -> int:
         """Return what an instruction makes of numbers, or of fragments of a type."""
-        return self._f.value(opcode, self.type if kind is None else kind, *numbers)
+        return self._f.result(opcode, self.type if kind is None else kind, *numbers)
 
     def glsl(self, number: int, *numbers: int) -> int:
         """Return what an instruction of GLSL.std.450 makes of numbers."""
@@ -55,15 +55,15 @@ class Floats:
 
     def is_above(self, x: int, y: int) -> int:
         """Return the condition that the first is larger; it fails for a NaN."""
-        return self._f.value(Ins.FOrdGreaterThan, self._f.bool, x, y)
+        return self._f.result(Ins.FOrdGreaterThan, self._f.bool, x, y)
 
     def bits(self, number: int) -> int:
         """Return the bits of a number as a u32."""
-        return self._f.value(Ins.Bitcast, self._f.u32, number)
+        return self._f.result(Ins.Bitcast, self._f.u32, number)
 
     def from_bits(self, bits: int) -> int:
         """Return the number of a u32's bits."""
-        return self._f.value(Ins.Bitcast, self.type, bits)
+        return self._f.result(Ins.Bitcast, self.type, bits)
 
     def largest(self, numbers: list[int]) -> int:
         """Return the largest of some numbers, leaving NaN out."""
@@ -96,12 +96,12 @@ class Fragments:
 
     def multiplied(self, kind: Kind, a: int, b: int, added: int, *, is_float: bool = True) -> int:
         """Return a product and a sum; all of them are signed where they are whole."""
-        return self._f.value(_MUL_ADD, kind.id, a, b, added, *(() if is_float else (_ALL_SIGNED,)))
+        return self._f.result(_MUL_ADD, kind.id, a, b, added, *(() if is_float else (_ALL_SIGNED,)))
 
     def read(self, kind: Kind, pointer: int, stride: Index, scope: Scope, layout: int = ROW_MAJOR) -> int:
         """Return a fragment of shared memory that others of a scope have stored."""
         f = self._f
-        return f.value(_LOAD, kind.id, pointer, f.const(layout), f.id_of(stride), READ, f.const(scope))
+        return f.result(_LOAD, kind.id, pointer, f.const(layout), f.id_of(stride), READ, f.const(scope))
 
     def of_rows(self, kind: Kind, pointer: int) -> int:
         """Return a fragment with a number for each row in all its columns; a subgroup has stored them."""
@@ -122,7 +122,7 @@ class Fragments:
 
     def length(self, kind: Kind) -> Word:
         """Return how many elements an invocation has."""
-        return self._f.as_word(self._f.value(_LENGTH, self._f.u32, kind.id))
+        return self._f.as_word(self._f.result(_LENGTH, self._f.u32, kind.id))
 
     def elements(self, kind: Kind) -> Iterator[Index]:
         """Yield the number of an element, once, in a loop that does what is emitted meanwhile for each; or one after the other.

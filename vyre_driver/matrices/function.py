@@ -12,17 +12,8 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from vyre_driver.spirv.builder import instruction
-from vyre_driver.spirv.instructions import (
-    FUNCTION_CONTROL_NONE,
-    GLSL_STD_450,
-    LOOP_CONTROL_UNROLL,
-    SELECTION_CONTROL_NONE,
-    Glsl,
-    Ins,
-    Scope,
-    Semantics,
-)
+from vyre_driver.spirv.body import FunctionBody
+from vyre_driver.spirv.instructions import LOOP_CONTROL_UNROLL, Glsl, Ins, Scope, Semantics
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, MODE_LOCAL_SIZE, BuiltIn, Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
@@ -32,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOP_CONTROL_DONT_UNROLL = 2
 _ALL_BITS = 0xFFFF_FFFF
+# Declared first, so that kernels, and the keys of their pipelines, are those of earlier releases.
+_TYPES = ((Op.TypeVoid,), (Op.TypeBool,), (Op.TypeInt, 32, 0), (Op.TypeInt, 32, 1), (Op.TypeFloat, 32))
 _ALL_IN_INTERFACE = 0x0001_0400  # the version from which on an entry point names all global variables
 
 
@@ -96,22 +89,16 @@ def ceil_div(x: Index, by: int) -> Index:
     return (x + (by - 1)) // by
 
 
-class Function:
+class Function(FunctionBody):
     """The body of ``main``."""
 
     def __init__(self, module: ModuleBuilder) -> None:
         """Begin with an empty block."""
-        self.module = module
-        self.void = module.type(Op.TypeVoid)
-        self.bool = module.type(Op.TypeBool)
-        self.u32 = module.type(Op.TypeInt, 32, 0)
-        self.s32 = module.type(Op.TypeInt, 32, 1)
-        self.f32 = module.type(Op.TypeFloat, 32)
-        self._words: list[int] = []
-        self._variables: list[int] = []
+        for opcode, *operands in _TYPES:
+            module.type(opcode, *operands)
+        super().__init__(module)
         self._interface: list[int] = []
         self._inputs: dict[BuiltIn, int] = {}
-        self._first = self._block = module.new_id()
 
     # Values
 
@@ -131,19 +118,9 @@ class Function:
         """Return the u32 of an id."""
         return Word(self, number)
 
-    def value(self, opcode: int, type_id: int, *operands: int) -> int:
-        """Return the id of an instruction's result."""
-        result = self.module.new_id()
-        self._words += instruction(opcode, type_id, result, *operands)
-        return result
-
-    def effect(self, opcode: int, *operands: int) -> None:
-        """Emit an instruction without a result."""
-        self._words += instruction(opcode, *operands)
-
     def word(self, opcode: int, *operands: Index) -> Word:
         """Return the u32 that an instruction makes of whole numbers."""
-        return Word(self, self.value(opcode, self.u32, *map(self.id_of, operands)))
+        return Word(self, self.result(opcode, self.u32, *map(self.id_of, operands)))
 
     def least(self, x: Index, y: Index) -> Index:
         """Return the smaller of two whole numbers."""
@@ -151,31 +128,23 @@ class Function:
             return min(x, y)
         return Word(self, self.glsl(Glsl.UMin, self.u32, self.id_of(x), self.id_of(y)))
 
-    def glsl(self, number: int, type_id: int, *operands: int) -> int:
-        """Return the result of an instruction of GLSL.std.450."""
-        return self.value(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
-
     def is_below(self, x: Index, y: Index) -> int:
         """Return the condition that the first is smaller."""
-        return self.value(Ins.ULessThan, self.bool, self.id_of(x), self.id_of(y))
+        return self.result(Ins.ULessThan, self.bool, self.id_of(x), self.id_of(y))
 
     def both(self, one: int, other: int) -> int:
         """Return the condition that two conditions hold."""
-        return self.value(Ins.LogicalAnd, self.bool, one, other)
+        return self.result(Ins.LogicalAnd, self.bool, one, other)
 
     def fails(self, condition: int) -> int:
         """Return the condition that one does not hold."""
-        return self.value(Ins.LogicalNot, self.bool, condition)
+        return self.result(Ins.LogicalNot, self.bool, condition)
 
     def select(self, type_id: int, condition: int, yes: int, no: int) -> int:
         """Return one value or the other."""
-        return self.value(Ins.Select, type_id, condition, yes, no)
+        return self.result(Ins.Select, type_id, condition, yes, no)
 
     # Memory
-
-    def pointer(self, storage: int, type_id: int) -> int:
-        """Return the type of pointers to a type."""
-        return self.module.type(Op.TypePointer, storage, type_id)
 
     def global_variable(self, storage: int, type_id: int) -> int:
         """Declare a variable outside the function."""
@@ -188,13 +157,9 @@ class Function:
         """Declare an array that a workgroup shares."""
         return self.global_variable(StorageClass.WORKGROUP, self.module.array_type(Op.TypeArray, element, self.const(count)))
 
-    def variable(self, type_id: int) -> int:
-        """Declare a variable of each invocation."""
-        result = self.module.new_id()
-        self._variables += instruction(
-            Ins.Variable, self.pointer(StorageClass.FUNCTION, type_id), result, StorageClass.FUNCTION
-        )
-        return result
+    def variable(self, type_id: int, initial: int = 0, number: int = 0) -> int:
+        """Return a variable of each invocation, whose id comes before that of its pointer's type."""
+        return super().variable(type_id, initial, number or self.module.new_id())
 
     def built_in(self, number: BuiltIn) -> Word:
         """Return a u32 that the device gives."""
@@ -204,7 +169,7 @@ class Function:
         """Return three u32 that the device gives."""
         vector = self.module.type(Op.TypeVector, self.u32, 3)
         loaded = self.load(vector, self._input(number, vector))
-        x, y, z = (Word(self, self.value(Ins.CompositeExtract, self.u32, loaded, axis)) for axis in range(3))
+        x, y, z = (Word(self, self.result(Ins.CompositeExtract, self.u32, loaded, axis)) for axis in range(3))
         return x, y, z
 
     def _input(self, number: BuiltIn, type_id: int) -> int:
@@ -215,7 +180,7 @@ class Function:
 
     def load(self, type_id: int, pointer: int, *memory: int) -> int:
         """Return what a pointer refers to; ``memory`` are memory operands, none of what no other invocation writes."""
-        return self.value(Ins.Load, type_id, pointer, *memory)
+        return self.result(Ins.Load, type_id, pointer, *memory)
 
     def store(self, pointer: int, value: int) -> None:
         """Write a value."""
@@ -223,7 +188,7 @@ class Function:
 
     def at(self, storage: int, element: int, base: int, *indices: Index) -> int:
         """Return a pointer to an element of a variable."""
-        return self.value(Ins.AccessChain, self.pointer(storage, element), base, *map(self.id_of, indices))
+        return self.result(Ins.AccessChain, self.pointer(storage, element), base, *map(self.id_of, indices))
 
     def barrier(self, scope: Scope = Scope.WORKGROUP) -> None:
         """Wait for all invocations of a scope, which see each other's shared memory from then on."""
@@ -232,20 +197,12 @@ class Function:
 
     # Blocks
 
-    def _label(self, block: int) -> None:
-        self.effect(Ins.Label, block)
-        self._block = block
-
     @contextmanager
     def when(self, condition: int) -> Iterator[None]:
         """Do what is emitted inside where a condition holds."""
-        yes, merge = self.module.new_id(), self.module.new_id()
-        self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
-        self.effect(Ins.BranchConditional, condition, yes, merge)
-        self._label(yes)
+        merge = self.begin_branch(condition)
         yield
-        self.effect(Ins.Branch, merge)
-        self._label(merge)
+        self.end_block(merge)
 
     @contextmanager
     def repeat(self, start: Index, stop: Index, step: int, *, is_unrolled: bool = False) -> Iterator[Word]:
@@ -253,30 +210,16 @@ class Function:
 
         The driver is asked not to unroll the loop, or to do so where ``is_unrolled``.
         """
-        header, test, body, follow, merge, index, following = (self.module.new_id() for _ in range(7))
-        first, before = self.id_of(start), self._block
-        self.effect(Ins.Branch, header)
-        self._label(header)
-        self._words += instruction(Ins.Phi, self.u32, index, first, before, following, follow)
-        control = LOOP_CONTROL_UNROLL if is_unrolled else LOOP_CONTROL_DONT_UNROLL
-        self.effect(Ins.LoopMerge, merge, follow, control)
-        self.effect(Ins.Branch, test)
-        self._label(test)
-        self.effect(Ins.BranchConditional, self.is_below(Word(self, index), stop), body, merge)
-        self._label(body)
-        yield Word(self, index)
-        self.effect(Ins.Branch, follow)
-        self._label(follow)
-        self._words += instruction(Ins.IAdd, self.u32, following, index, self.const(step))
-        self.effect(Ins.Branch, header)
-        self._label(merge)
+        loop = self.new_loop()
+        index = Word(self, loop.counter)
+        self.begin_loop(loop, self.id_of(start), LOOP_CONTROL_UNROLL if is_unrolled else LOOP_CONTROL_DONT_UNROLL)
+        self.enter_loop(loop, self.is_below(index, stop))
+        yield index
+        self.end_loop(loop, self.const(step))
 
     def finish(self, workgroup: tuple[int, int, int]) -> None:
         """End the function, and make it the entry point for workgroups of so many invocations along each axis."""
-        module = self.module
-        main, function_type = module.new_id(), module.type(Op.TypeFunction, self.void)
-        module.entry_point(GL_COMPUTE, main, ENTRY_POINT, self._interface)
-        module.execution_mode(main, MODE_LOCAL_SIZE, *workgroup)
-        module.function += instruction(Ins.Function, self.void, main, FUNCTION_CONTROL_NONE, function_type)
-        module.function += instruction(Ins.Label, self._first) + self._variables + self._words
-        module.function += instruction(Ins.Return) + instruction(Ins.FunctionEnd)
+        main = self.module.new_id()
+        self.module.entry_point(GL_COMPUTE, main, ENTRY_POINT, self._interface)
+        self.module.execution_mode(main, MODE_LOCAL_SIZE, *workgroup)
+        self.end(main)

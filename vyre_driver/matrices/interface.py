@@ -73,31 +73,31 @@ class NumberBuffer(StorageBuffer):
         """Return a number as float32 or int32."""
         f, element, found = self._f, self._number, self.load(place)
         if element.is_bfloat:
-            high = f.as_word(f.value(Ins.UConvert, f.u32, found)) * _UPPER_HALF
-            return f.value(Ins.Bitcast, f.f32, f.id_of(high))
+            high = f.as_word(f.result(Ins.UConvert, f.u32, found)) * _UPPER_HALF
+            return f.result(Ins.Bitcast, f.f32, f.id_of(high))
         if element.byte_len == _WORD_BYTES:
             return found
-        return f.value(Ins.FConvert, f.f32, found) if element.is_float else f.value(Ins.SConvert, f.s32, found)
+        return f.result(Ins.FConvert, f.f32, found) if element.is_float else f.result(Ins.SConvert, f.i32, found)
 
     def write(self, place: Index, number: int) -> None:
         """Store a float32 or int32, rounded to what the buffer has."""
         f, element = self._f, self._number
         if element.is_bfloat:
-            number = f.value(Ins.UConvert, self._bits, f.id_of(self._rounded(number)))
+            number = f.result(Ins.UConvert, self._bits, f.id_of(self._rounded(number)))
         elif element.byte_len < _WORD_BYTES:
             convert = Ins.FConvert if element.is_float else Ins.SConvert
-            number = f.value(convert, self._element, number)
+            number = f.result(convert, self._element, number)
         f.store(self.at(place), number)
 
     def _rounded(self, number: int) -> Word:
         """Return the bits of a float32 rounded to bfloat16, to the nearest and to even; a NaN stays one."""
         f = self._f
-        bits = f.as_word(f.value(Ins.Bitcast, f.u32, number))
+        bits = f.as_word(f.result(Ins.Bitcast, f.u32, number))
         near = (bits + (bits // _UPPER_HALF % 2 + (_UPPER_HALF // 2 - 1))) // _UPPER_HALF
         quiet = f.word(Ins.BitwiseOr, bits // _UPPER_HALF, _QUIET)
         # By its bits: NVIDIA's compiler takes a number for equal to itself.
         magnitude = f.word(Ins.BitwiseAnd, bits, _MAGNITUDE)
-        is_nan = f.value(Ins.UGreaterThan, f.bool, f.id_of(magnitude), f.id_of(_INFINITY))
+        is_nan = f.result(Ins.UGreaterThan, f.bool, f.id_of(magnitude), f.id_of(_INFINITY))
         return f.as_word(f.select(f.u32, is_nan, quiet.id, f.id_of(near)))
 
 
@@ -118,4 +118,4 @@ def push_constants(function: Function, names: tuple[str, ...]) -> dict[str, Word
 
 def float_of(function: Function, bits: Word) -> int:
     """Return the float32 that is pushed as its bits."""
-    return function.value(Ins.Bitcast, function.f32, bits.id)
+    return function.result(Ins.Bitcast, function.f32, bits.id)

@@ -49,7 +49,7 @@ class MatrixProduct(TiledProduct):
         down, across = description.tiling.patch
         self._sums = [f.variable(self._of_sum.id) for _ in range(down * across)]
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
-        self._number = f.f32 if result.accumulator.is_float else f.s32
+        self._number = f.f32 if result.accumulator.is_float else f.i32
         staged = description.staged_bytes // result.accumulator.byte_len
         self._staged = f.shared(self._number, staged) if staged else None
 
@@ -162,7 +162,7 @@ class MatrixProduct(TiledProduct):
         assert self._of_out is not None  # noqa: S101 -- stores_matrices
         found = self.epilogue.scaled(self._of_sum.id, found)
         if result.out != result.accumulator:
-            found = f.value(Ins.FConvert, self._of_out.id, found)
+            found = f.result(Ins.FConvert, self._of_out.id, found)
         self._fragments.write(self.epilogue.c.at(self.place(tile, row, column)), found, self.pushed["c_stride"])
 
     def _store_numbers(self, tile: Tile, found: int, row: Index, column: Index, *, unrolled: bool) -> None:

@@ -190,6 +190,6 @@ class UnalignedOperand(Operand):
         packed = f.module.type(Op.TypeVector, self._bits, _WORD_BYTES // size)
         words = []
         for first in range(0, len(loaded), _WORD_BYTES // size):
-            word = f.value(Ins.CompositeConstruct, packed, *loaded[first : first + _WORD_BYTES // size])
-            words.append(f.value(Ins.Bitcast, f.u32, word))
-        return f.value(Ins.CompositeConstruct, self._vector, *words)
+            word = f.result(Ins.CompositeConstruct, packed, *loaded[first : first + _WORD_BYTES // size])
+            words.append(f.result(Ins.Bitcast, f.u32, word))
+        return f.result(Ins.CompositeConstruct, self._vector, *words)

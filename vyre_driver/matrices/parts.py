@@ -33,7 +33,7 @@ def parts_module(result: Result) -> bytes:
     pushed = push_constants(f, PUSHED)
     partial = NumberBuffer(f, "partial", 0, result.accumulator, Decoration.NON_WRITABLE)
     epilogue = Epilogue(f, result, 1, float_of(f, pushed["scale"]))
-    number = f.f32 if result.accumulator.is_float else f.s32
+    number = f.f32 if result.accumulator.is_float else f.i32
     total = f.variable(number)
     x, y, _ = f.built_in_vector(BuiltIn.GLOBAL_INVOCATION_ID)
     width, _, _ = f.built_in_vector(BuiltIn.NUM_WORKGROUPS)
@@ -44,7 +44,7 @@ def parts_module(result: Result) -> bytes:
         with f.repeat(0, pushed["parts"], 1) as part:
             one = partial.read((matrix * pushed["parts"] + part) * pushed["size"] + within)
             add = Ins.FAdd if result.accumulator.is_float else Ins.IAdd
-            f.store(total, f.value(add, number, f.load(number, total), one))
+            f.store(total, f.result(add, number, f.load(number, total), one))
         epilogue.write(place, within % pushed["n"], f.load(number, total))
     f.finish((INVOCATIONS, 1, 1))
     return module.build()

@@ -27,7 +27,7 @@ class ScalarProduct(TiledProduct):
         """Declare what a product has, and shared memory."""
         super().__init__(description, ModuleBuilder())
         f, (m, n, k) = self.f, description.tiling.tile
-        self._number = f.f32 if description.result.accumulator.is_float else f.s32
+        self._number = f.f32 if description.result.accumulator.is_float else f.i32
         self._a = NumberBuffer(f, "a", 0, description.operand, Decoration.NON_WRITABLE)
         self._b = NumberBuffer(f, "b", 1, description.operand, Decoration.NON_WRITABLE)
         self._shared_a, self._shared_b = f.shared(self._number, m * k), f.shared(self._number, n * k)
@@ -39,7 +39,7 @@ class ScalarProduct(TiledProduct):
         """Sum all products of a patch, step by step."""
         f, depth_of_step = self.f, self.d.tiling.tile[2]
         for total in self._sums:
-            f.store(total, f.number(0) if self._number == f.f32 else f.module.constant(Op.ConstantNull, f.s32))
+            f.store(total, f.number(0) if self._number == f.f32 else f.module.constant(Op.ConstantNull, f.i32))
         self._start(tile)
         with f.repeat(tile.start, tile.stop, depth_of_step) as depth:
             at_a, at_b = self.places(tile, depth)
@@ -96,7 +96,7 @@ class ScalarProduct(TiledProduct):
             if self._number == f.f32:
                 f.store(one, f.glsl(Glsl.Fma, f.f32, x, y, total))
             else:
-                f.store(one, f.value(Ins.IAdd, f.s32, f.value(Ins.IMul, f.s32, x, y), total))
+                f.store(one, f.result(Ins.IAdd, f.i32, f.result(Ins.IMul, f.i32, x, y), total))
 
     def _load(self, shared: int, place: Index) -> int:
         return self.f.load(self._number, self.f.at(StorageClass.WORKGROUP, self._number, shared, place))

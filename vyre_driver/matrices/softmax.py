@@ -48,7 +48,7 @@ class Scratch:
         """Fill in the numbers from 0 on, which every subgroup reads; a barrier has to follow."""
         f, floats = self._f, F32.declared(self._f.module)
         with f.when(f.is_below(lane, self._d.iota_vectors * IN_VECTOR)):
-            number = f.value(Ins.Bitcast, f.u32, f.value(Ins.ConvertUToF, floats, lane.id))
+            number = f.result(Ins.Bitcast, f.u32, f.result(Ins.ConvertUToF, floats, lane.id))
             f.effect(Ins.Store, self._word(self._iota + lane // IN_VECTOR, lane % IN_VECTOR), number, *self._shared_by(WRITTEN))
 
     @property
@@ -70,7 +70,7 @@ class Scratch:
         """Return the bits of a vector that others of the subgroup have stored."""
         f = self._f
         found = f.load(self._vector, self.at(vector), *self._shared_by(READ))
-        return [f.value(Ins.CompositeExtract, f.u32, found, one) for one in range(IN_VECTOR)]
+        return [f.result(Ins.CompositeExtract, f.u32, found, one) for one in range(IN_VECTOR)]
 
     def load_number(self, row: Word, *, is_factor: bool) -> int:
         """Return the bits of a row's number."""
@@ -125,7 +125,7 @@ class Softmax:
         """Begin without any key."""
         f, nothing = self._f, self._floats.const(_NOTHING_YET)
         for minus, total in zip(self._minus, self._totals, strict=True):
-            f.store(minus, f.value(Ins.CompositeConstruct, self.kind.id, nothing))
+            f.store(minus, f.result(Ins.CompositeConstruct, self.kind.id, nothing))
             f.store(total, f.module.constant(Op.ConstantNull, self.kind.id))
         self._for_rows(lambda row: self._scratch.store_number(row, self._floats.bits(nothing), is_factor=False))
         self._scratch.barrier()
@@ -168,8 +168,8 @@ class Softmax:
                 top = floats.largest([fragments.element(self.kind, one, e) for one in scores[i]])
                 f.store(fragments.at(self.kind, self._tops[i], e), top)
                 is_over = floats.is_above(self._beyond(top, i, e), slack)
-                f.store(self._is_over, f.value(Ins.LogicalOr, f.bool, f.load(f.bool, self._is_over), is_over))
-        is_any = f.value(Ins.GroupNonUniformAny, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, self._is_over))
+                f.store(self._is_over, f.result(Ins.LogicalOr, f.bool, f.load(f.bool, self._is_over), is_over))
+        is_any = f.result(Ins.GroupNonUniformAny, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, self._is_over))
         with f.when(is_any):
             self._raise(results)
         for e in fragments.elements(self.kind):
@@ -238,5 +238,5 @@ class Softmax:
         f, floats = self._f, self._floats
         total, zero = floats.total(self._in_row(row)), floats.const(0)
         inverse = floats.of(Ins.FDiv, floats.const(1), total)
-        is_empty = f.value(Ins.FOrdEqual, f.bool, total, zero)
+        is_empty = f.result(Ins.FOrdEqual, f.bool, total, zero)
         self._scratch.store_number(row, floats.bits(f.select(floats.type, is_empty, zero, inverse)), is_factor=True)

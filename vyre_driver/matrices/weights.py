@@ -56,11 +56,11 @@ class Weights:
             return
         f, fragments, n = self._f, self._fragments, self._t.fragment[1]
         columns, rows = (of(self._of_sum, self._scratch.iota) for of in (fragments.of_columns, fragments.of_rows))
-        width = f.value(Ins.CompositeConstruct, self._of_sum.id, self._floats.const(n))
+        width = f.result(Ins.CompositeConstruct, self._of_sum.id, self._floats.const(n))
         above = self._floats.of(Ins.FMul, rows, width, kind=self._of_sum.id)
         numbers = self._floats.of(Ins.FAdd, above, columns, kind=self._of_sum.id)
         narrow, operand = self._narrowed[0][0], self.turned[0][0]
-        f.store(narrow, f.value(Ins.FConvert, self._narrow.id, numbers))
+        f.store(narrow, f.result(Ins.FConvert, self._narrow.id, numbers))
         stride = self._t.weights_stride(self._per)
         fragments.share(self._scratch.at(0), f.load(self._narrow.id, narrow), stride)
         self._scratch.barrier()
@@ -68,13 +68,13 @@ class Weights:
         self._scratch.barrier()
         lengths = fragments.length(self._of_a), fragments.length(self._narrow)
         is_same = f.variable(f.bool)
-        f.store(is_same, f.value(Ins.IEqual, f.bool, lengths[0].id, lengths[1].id))
+        f.store(is_same, f.result(Ins.IEqual, f.bool, lengths[0].id, lengths[1].id))
         for e in fragments.elements(self._narrow):
             with f.when(f.is_below(e, lengths[0])):
                 held = [fragments.element(kind, one, e) for kind, one in ((self._narrow, narrow), (self._of_a, operand))]
-                is_equal = f.value(Ins.FOrdEqual, f.bool, *(self._floats.of(Ins.FConvert, one) for one in held))
+                is_equal = f.result(Ins.FOrdEqual, f.bool, *(self._floats.of(Ins.FConvert, one) for one in held))
                 f.store(is_same, f.both(f.load(f.bool, is_same), is_equal))
-        self._is_direct = f.value(Ins.GroupNonUniformAll, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, is_same))
+        self._is_direct = f.result(Ins.GroupNonUniformAll, f.bool, f.const(Scope.SUBGROUP), f.load(f.bool, is_same))
 
     def forget(self) -> None:
         """Let go of the last step's operands, which would be kept in registers where a step's are made on a condition."""
@@ -87,7 +87,7 @@ class Weights:
         f, fragments = self._f, self._fragments
         for i, in_row in enumerate(weights):
             for j, one in enumerate(in_row):
-                f.store(self._narrowed[i][j], f.value(Ins.FConvert, self._narrow.id, f.load(self._of_sum.id, one)))
+                f.store(self._narrowed[i][j], f.result(Ins.FConvert, self._narrow.id, f.load(self._of_sum.id, one)))
         if self._is_direct is None:
             self._turn_in_memory()
             return

@@ -38,7 +38,7 @@ class ModuleBuilder:
         """Begin an empty module of a packed version, for example 0x00010300."""
         self.version = version
         self.function: list[int] = []
-        self.bound = 1  # the least id that nothing has; Code.result takes it in place
+        self.bound = 1  # the least id that nothing has; FunctionBody.result takes it in place
         self._capabilities: list[int] = []
         self._extensions: list[str] = []
         self._imports: dict[str, int] = {}

@@ -20,14 +20,11 @@ if TYPE_CHECKING:
 @contextmanager
 def when(code: Code, condition: int) -> Iterator[None]:
     """Put what is emitted inside into a branch that is taken where the condition holds."""
-    yes, merge = code.module.new_id(), code.module.new_id()
-    code.split(condition, yes, merge, merge)
-    code.label(yes)
+    merge = code.begin_branch(condition)
     with code.scope():
         code.assume(condition, holds=True)
         yield
-    code.branch(merge)
-    code.label(merge)
+    code.end_block(merge)
 
 
 @contextmanager
@@ -45,30 +42,16 @@ def counting(  # noqa: PLR0913 -- a loop
     With the default step of 1 it cannot pass the greatest u32; for another the caller proves that. ``control`` is a hint.
     A loop that ``ends_early`` is left in other ways too: its caller notes whether the driver has cut it.
     """
-    header, test, body, follow, merge = (code.module.new_id() for _ in range(5))
-    index, following = code.module.new_id(), code.module.new_id()
-    before = code.block
-    code.branch(header)
-    code.label(header)
-    code.words += [7 << 16 | Ins.Phi, code.u32, index, start, before, following, follow]
-    code.effect(Ins.LoopMerge, merge, follow, control)
-    code.branch(test)
-    code.label(test)
+    loop = code.new_loop()
+    code.begin_loop(loop, start, control)
     with code.scope():
-        within = code.op(Ins.ULessThan, code.bool, index, stop)
-        code.effect(Ins.BranchConditional, within, body, merge)
-        code.terminated = True
-        code.label(body)
-        code.narrow(index, code.range_of(start)[0], U32_MAX)
-        code.orders.know_below(index, stop)
-        yield index, merge
-    code.branch(follow)
-    code.label(follow)
-    code.words += [5 << 16 | Ins.IAdd, code.u32, following, index, code.const(1) if step is None else step]
-    code.branch(header)
-    code.label(merge)
+        code.enter_loop(loop, code.op(Ins.ULessThan, code.bool, loop.counter, stop))
+        code.narrow(loop.counter, code.range_of(start)[0], U32_MAX)
+        code.orders.know_below(loop.counter, stop)
+        yield loop.counter, loop.merge
+    code.end_loop(loop, code.const(1) if step is None else step)
     if code.loop_cuts is not None and not ends_early:
-        code.loop_cuts.note_counter(index, stop)
+        code.loop_cuts.note_counter(loop.counter, stop)
 
 
 @contextmanager

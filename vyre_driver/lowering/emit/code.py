@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.lowering.emit.orders import MADE, Orders
-from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
-from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op, StorageClass
+from vyre_driver.spirv.body import FunctionBody
+from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.builder import ModuleBuilder
 
-MAX_WORDS = 1 << 22
 FULL = (0, U32_MAX)
 _LEAST = 0x8000_0000
 
@@ -67,25 +67,17 @@ def cannot(term: Term | None, problem: str, needs: str) -> NoReturn:
     raise CannotLower(term, problem, needs)
 
 
-class Code:
+class Code(FunctionBody):
     """The body of ``main``; see the module."""
 
     def __init__(self, module: ModuleBuilder, target: LoweringTarget, uses: Survey) -> None:
         """Begin with an empty block."""
-        self.module = module
+        super().__init__(module)
         self.target = target
         self.uses = uses
         self.features: set[str] = set()
-        self.void = module.type(Op.TypeVoid)
-        self.bool = module.type(Op.TypeBool)
-        self.u32 = module.type(Op.TypeInt, 32, 0)
-        self.variables: list[int] = []
         self.prologue: list[int] = []
-        self.words: list[int] = []
         self.line: tuple[int, ...] = ()  # the instruction that says where in a source each block goes on
-        self.first_block = module.new_id()
-        self.block = self.first_block
-        self.terminated = False
         self.ranges: dict[int, tuple[int, int]] = {}
         self.unfoldable: set[int] = set()  # f32 of which no compiler knows the value
         self.canonical: set[int] = set()  # floats that are not subnormals
@@ -106,16 +98,6 @@ class Code:
         self._facts: list[tuple[int, tuple[int, int] | None]] = []
 
     # Types and constants
-
-    @cached_property
-    def i32(self) -> int:
-        """The type of signed words."""
-        return self.module.type(Op.TypeInt, 32, 1)
-
-    @cached_property
-    def f32(self) -> int:
-        """The type of floats."""
-        return self.module.type(Op.TypeFloat, 32)
 
     @cached_property
     def f64(self) -> int:
@@ -232,20 +214,6 @@ class Code:
         """Return the value that is known under a key."""
         return self._known.get(key)
 
-    def result(self, opcode: int, type_id: int, *operands: int) -> int:
-        """Return the result of an instruction that is always emitted."""
-        module, words = self.module, self.words
-        result = module.bound
-        module.bound = result + 1
-        words += (len(operands) + 3 << 16 | opcode, type_id, result, *operands)
-        if len(words) > MAX_WORDS:
-            cannot(None, f"the code passes {4 * MAX_WORDS} bytes", "fewer repeated expressions that write memory")
-        return result
-
-    def effect(self, opcode: int, *operands: int) -> None:
-        """Emit an instruction without result."""
-        self.words += (len(operands) + 1 << 16 | opcode, *operands)
-
     def bits(self, operand: int) -> int:
         """Return the bits of an i32 or f32 as a u32."""
         return self.op(Ins.Bitcast, self.u32, operand)
@@ -261,10 +229,6 @@ class Code:
             self.remember((Ins.CompositeExtract, self.u32, result, place), word)
         return result
 
-    def glsl(self, number: int, type_id: int, *operands: int) -> int:
-        """Return the result of an extended instruction."""
-        return self.op(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
-
     def early(self, key: object, opcode: int, type_id: int, *operands: int) -> int:
         """Return a value that is loaded at the function's head, once, and known everywhere."""
         found = self._known.get(key)
@@ -272,13 +236,6 @@ class Code:
             found = self._known[key] = self.module.new_id()
             self.prologue += [len(operands) + 3 << 16 | opcode, type_id, found, *operands]
         return found
-
-    def variable(self, type_id: int, initial: int = 0) -> int:
-        """Return a variable of the function, which begins as a constant where one is given."""
-        pointer = self.module.type(Op.TypePointer, StorageClass.FUNCTION, type_id)
-        result, given = self.module.new_id(), [initial] if initial else []
-        self.variables += [4 + len(given) << 16 | Ins.Variable, pointer, result, StorageClass.FUNCTION, *given]
-        return result
 
     def select(self, form: Form, condition: int, yes: int, no: int) -> int:
         """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4."""
@@ -358,27 +315,13 @@ class Code:
 
     def label(self, block: int) -> None:
         """Begin a block."""
-        self.words += [2 << 16 | Ins.Label, block]
-        self.block = block
-        self.terminated = False
+        super().label(block)
         self.words += self.line
 
-    def branch(self, block: int) -> None:
-        """End the block, unless it has ended already, and go on in another."""
-        if not self.terminated:
-            self.effect(Ins.Branch, block)
-            self.terminated = True
-
-    def leave(self) -> None:
-        """End the invocation."""
-        self.effect(Ins.Return)
-        self.terminated = True
-
-    def split(self, condition: int, yes: int, no: int, merge: int) -> None:
-        """End the block with a selection that joins again in ``merge``."""
-        self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
-        self.effect(Ins.BranchConditional, condition, yes, no)
-        self.terminated = True
+    def end(self, function: int = 0) -> int:
+        """End the function, and define it in the module with this id or a new one; returns the id."""
+        self.words[:0] = self.prologue
+        return super().end(function)
 
 
 # Whether the greater stands first, and whether the two may not be equal.

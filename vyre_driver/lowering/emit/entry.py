@@ -24,8 +24,9 @@ from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, LoweringTarget
 from vyre_driver.lowering.emit.zeroing import read_before_written
-from vyre_driver.spirv.builder import ModuleBuilder, instruction
-from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
+from vyre_driver.spirv.body import MAX_WORDS, BodyTooLong
+from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
     ENTRY_POINT,
@@ -101,6 +102,9 @@ class _Emitter:
             self._statements.program(self._program)
         except CannotLower as refused:
             raise self._refusal(refused) from None
+        except BodyTooLong:
+            problem = f"the code passes {4 * MAX_WORDS} bytes"
+            raise self._refusal(CannotLower(None, problem, "fewer repeated expressions that write memory")) from None
         self._memory.relax()
         self._finish()
         return EmittedModule(
@@ -186,16 +190,11 @@ class _Emitter:
                 self._memory.clear(buffer, index)
 
     def _finish(self) -> None:
-        module, code = self._module, self._code
-        if not code.terminated:
-            code.leave()
-        function_type, cuts = module.type(Op.TypeFunction, code.void), code.loop_cuts
-        function = self._main if cuts is None else module.name(module.new_id(), "program")
-        module.function += instruction(Ins.Function, code.void, function, FUNCTION_CONTROL_NONE, function_type)
-        module.function += instruction(Ins.Label, code.first_block)
-        module.function += code.variables + code.prologue + code.words
-        module.function += instruction(Ins.FunctionEnd)
-        if cuts is not None:
+        module, cuts = self._module, self._code.loop_cuts
+        if cuts is None:
+            self._code.end(self._main)
+        else:
+            function = module.name(self._code.end(), "program")
             module.function += cuts.main(self._main, function)
         interface = list(self._expressions.builtins.interface.values())
         module.entry_point(GL_COMPUTE, self._main, ENTRY_POINT, interface)

@@ -44,12 +44,6 @@ DEVICE = Setting(
     "the best device",
 )
 ALLOW_SOFTWARE = Setting("VYRE_ALLOW_SOFTWARE", "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).")
-BACKEND = Setting(
-    "VYRE_BACKEND",
-    "Which backend `acquire_preferred_dispatch_backend` takes. It may name an interpreter, which is never chosen otherwise.",
-    "the id of a backend",
-    "the best one",
-)
 DISABLE_PLUGINS = Setting("VYRE_DISABLE_PLUGINS", "Leaves out backends of other packages: none of their code is imported.")
 PLUGIN_TIMEOUT = Setting(
     "VYRE_PLUGIN_TIMEOUT",
@@ -144,11 +138,6 @@ AUTOTUNE_FILE = Setting(
     "an absolute path",
     "`$XDG_STATE_HOME/vyre/autotune.toml`, else `~/.local/state/vyre/autotune.toml`",
 )
-AUTOTUNE_REMOTE = Setting(
-    "VYRE_AUTOTUNE_REMOTE",
-    "Shares tuning records through the store of `VYRE_CACHE_REMOTE`; without that it does nothing.",
-    default="on",
-)
 LAYER = Setting(
     "VYRE_LAYER",
     "Runs kompute under the vyre Vulkan layer. Without it calls are slower, and kernels are refused that need SPIR-V 1.4 or "
@@ -187,12 +176,6 @@ INTERPRET = Setting(
     "at it.",
     "`1` or `python`",
     "off",
-)
-CUDA_LIBRARY = Setting(
-    "VYRE_CUDA_LIBRARY",
-    'The library of CUDA\'s driver, which is opened for buffers that are shared with CUDA (`share="cuda"`).',
-    "a file name or a path",
-    "`libcuda.so.1`",
 )
 TRACE = Setting(
     "VYRE_TRACE",

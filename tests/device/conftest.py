@@ -22,6 +22,7 @@ from vyre_driver import driver as driver_module
 from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.backends.kompute import KomputeBackend
+from vyre_driver.kompute import cuda
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
@@ -173,7 +174,8 @@ def fake_cuda(built_cuda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     if physical_device.device_type is not DeviceType.CPU:
         pytest.skip(f"{physical_device.name!r} is hardware, whose memory only its own CUDA can import")
     library = Path(shutil.copy(built_cuda, tmp_path / "libcuda.so.1"))
-    monkeypatch.setenv("VYRE_CUDA_LIBRARY", str(library))
+    monkeypatch.setattr(cuda, "_LIBRARY", str(library))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))  # which the loader reads when a child process starts
     monkeypatch.setenv("FAKE_CUDA_UUIDS", "07" * 16 + physical_device.device_uuid.hex())
     return library
 

@@ -20,6 +20,7 @@ from test_device_array_ends import in_a_fork
 
 from vyre_driver import Driver
 from vyre_driver.errors import CopyNeeded, DeviceLost, DeviceOutOfMemory, DispatchFailed, InvalidInput, UnsupportedFeature
+from vyre_driver.kompute import cuda
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -216,12 +217,12 @@ def test_closed_buffers_and_structures_have_no_capsule(opened: Driver) -> None:
             "let them be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or leave share out",
         ),
         (
-            {"VYRE_CUDA_LIBRARY": "libno.so.1"},
+            {"library": "libno.so.1"},
             f"share='cuda' needs CUDA's driver, and libno.so.1 cannot be loaded (libno.so.1: {NOT_FOUND})",
             "install NVIDIA's driver with CUDA, or leave share out",
         ),
         (
-            {"VYRE_CUDA_LIBRARY": "libc.so.6"},
+            {"library": "libc.so.6"},
             "share='cuda' needs CUDA's driver, and libc.so.6 is too old ({libc}: undefined symbol: cuInit)",
             "update NVIDIA's driver, or leave share out",
         ),
@@ -242,7 +243,10 @@ def test_where_cuda_cannot_see_the_memory_that_is_said_at_once(
     monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], problem: str, fix: str
 ) -> None:
     for variable, value in changed.items():
-        monkeypatch.setenv(variable, value)
+        if variable == "library":
+            monkeypatch.setattr(cuda, "_LIBRARY", value)
+        else:
+            monkeypatch.setenv(variable, value)
     with Driver() as driver:
         name, uuid = driver.device.name, driver.device.device_uuid.hex()
         asked: list[Callable[[], object]] = [

@@ -123,19 +123,6 @@ def test_the_record_of_a_stranger_is_counted_and_not_used(machines: Machines) ->
         assert remote_counts(counts_of(driver)).get(COUNT) is None
 
 
-def test_with_the_switch_off_records_are_neither_asked_for_nor_sent(
-    machines: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VYRE_AUTOTUNE_REMOTE", "0")
-    measure(machines, "builder", 256)
-    assert machines.names("t1") == []
-    machines.server.do("CONFIG", "RESETSTAT")
-    with Driver() as driver:
-        driver.compile(saxpy())
-        leave(driver)
-    assert "cmdstat_hlen" not in machines.server.do("INFO", "commandstats")
-
-
 def test_what_nobody_has_measured_is_asked_for_once_in_half_a_minute(machines: Machines) -> None:
     machines.be("builder", signs=True)
     machines.be("reader")

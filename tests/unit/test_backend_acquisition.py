@@ -279,19 +279,6 @@ def test_device_and_software_reach_the_factory_from_arguments_and_environment(mo
     ]
 
 
-def test_the_environment_names_the_backend_be_it_an_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    put("best", facts=told(True))
-    put("cpu-ref")
-    monkeypatch.setenv("VYRE_BACKEND", "cpu-ref")
-    found = explain_acquisition()
-    assert (found.backend.id, [(one.id, one.verdict) for one in found.why]) == (
-        "cpu-ref",
-        [("cpu-ref", "chosen: VYRE_BACKEND names it")],
-    )
-    monkeypatch.setenv("VYRE_BACKEND", "bets")
-    assert refusal(acquire_preferred_dispatch_backend)[:2] == (BackendNotFound, 2014)
-
-
 def test_a_second_registration_of_an_id_is_refused_with_both_names() -> None:
     put("one")
     text = "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."

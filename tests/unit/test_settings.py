@@ -15,7 +15,6 @@ def test_the_table_names_every_variable_that_is_read() -> None:
     assert [setting.variable for setting in settings.SETTINGS] == [
         "VYRE_DEVICE",
         "VYRE_ALLOW_SOFTWARE",
-        "VYRE_BACKEND",
         "VYRE_DISABLE_PLUGINS",
         "VYRE_PLUGIN_TIMEOUT",
         "VYRE_CACHE_DIR",
@@ -34,7 +33,6 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_ASSERT_WARM",
         "VYRE_AUTOTUNE",
         "VYRE_AUTOTUNE_FILE",
-        "VYRE_AUTOTUNE_REMOTE",
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",
@@ -42,7 +40,6 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_SPIRV_VAL",
         "VYRE_STRICT",
         "VYRE_INTERPRET",
-        "VYRE_CUDA_LIBRARY",
         "VYRE_TRACE",
         "VYRE_OPENTELEMETRY",
         "VYRE_TOP",

@@ -190,7 +190,7 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
 
 
 def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
-    """Open the best backend that dispatches, or the one that VYRE_BACKEND names; the caller closes it.
+    """Open the best backend that dispatches; the caller closes it.
 
     Parameters as for ``acquire``; ``explain_acquisition`` tells besides why it is this one.
 
@@ -198,8 +198,6 @@ def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow
     ------
     NoUsableBackend
         If no backend can be used; names every one that was tried, and why not.
-    BackendNotFound
-        If VYRE_BACKEND names a backend that does not exist.
     InvalidRegistration
         If an id is claimed twice.
     """
@@ -208,13 +206,6 @@ def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow
 
 def explain_acquisition(device: str | int | None = None, *, allow_software: bool | None = None) -> Acquisition:
     """Do as ``acquire_preferred_dispatch_backend``, and return the backend with the ranking it was chosen from."""
-    named = settings.text(settings.BACKEND)
-    if named is not None:
-        began = time.perf_counter_ns()
-        backend = acquire(named, device, allow_software=allow_software)
-        acquired_ns = time.perf_counter_ns() - began
-        row = BackendCandidate(named, verdict=f"chosen: {settings.BACKEND.variable} names it")
-        return Acquisition(backend, (row,), acquired_ns)
     request = _request(device, allow_software)
     ranking = _rank(request)
     for place, row in enumerate(ranking.ranked):

@@ -14,7 +14,6 @@ import os
 from ctypes import POINTER, byref, c_char_p, c_int, c_ubyte, c_uint, c_ulonglong, c_void_p
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput, UnsupportedFeature
 from vyre_driver.kompute._cuda import CudaMemory, capsule_at
 from vyre_driver.kompute.elements import dlpack_type
@@ -176,13 +175,12 @@ def gpu_of(device: KomputeDevice, share: object) -> Gpu:
         raise UnsupportedFeature(
             f"share='cuda' needs {_EXTENSION}, and {name!r} does not have it", fix="leave share out", feature=_EXTENSION
         )
-    path = settings.text(settings.CUDA_LIBRARY) or _LIBRARY
     try:
-        return _gpu(path, device.physical.device_uuid, name, os.getpid())
+        return _gpu(_LIBRARY, device.physical.device_uuid, name, os.getpid())
     except OSError as error:
-        problem, fix = f"{path} cannot be loaded ({error})", "install NVIDIA's driver with CUDA, or leave share out"
+        problem, fix = f"{_LIBRARY} cannot be loaded ({error})", "install NVIDIA's driver with CUDA, or leave share out"
     except AttributeError as error:
-        problem, fix = f"{path} is too old ({error})", "update NVIDIA's driver, or leave share out"
+        problem, fix = f"{_LIBRARY} is too old ({error})", "update NVIDIA's driver, or leave share out"
     except _CudaFailure as error:
         problem, fix = f"CUDA does not start ({error})", "let nvidia-smi show the GPU, or leave share out"
     raise UnsupportedFeature(f"share='cuda' needs CUDA's driver, and {problem}", fix=fix, feature="cuda")

@@ -62,9 +62,8 @@ def open_tier(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) 
         breaker = breaker_of(cache, url)
         worker = _workers.setdefault(name, StoreWorker(opening, breaker, address=address, may_write=True))
     may_sign = None if mode == "read" else signer
-    shares = settings.switch(settings.AUTOTUNE_REMOTE)
     worker.wake()  # it imports what reaches the store while the driver opens its device
-    return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign, shares_records=shares)
+    return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign)
 
 
 def breaker_of(cache: DiskPipelineCache, url: str) -> Breaker:

@@ -55,14 +55,13 @@ class RemoteTier:
         events: Events,
         trust: Trust,
         signer: Signer | None,
-        shares_records: bool = False,
     ) -> None:
         """Ask nothing yet."""
         self.worker = worker
         self._cache, self._events = cache, events
         self._trust, self._signer = trust, signer
-        self.records = SharedRecords(worker, device, trust, signer, cache.note) if shares_records else None
-        """Tuning records there, None where they are not shared."""
+        self.records = SharedRecords(worker, device, trust, signer, cache.note)
+        """Tuning records there."""
         self._device = device_name(device_fields(device))
         self._ids = DeviceIds.of_manifest(encode_manifest(device_fields(device)))
         self._asked: dict[bytes, Fetch] = {}

@@ -44,13 +44,6 @@ DEVICE = Setting(
     "the best device",
 )
 ALLOW_SOFTWARE = Setting("VYRE_ALLOW_SOFTWARE", "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).")
-DISABLE_PLUGINS = Setting("VYRE_DISABLE_PLUGINS", "Leaves out backends of other packages: none of their code is imported.")
-PLUGIN_TIMEOUT = Setting(
-    "VYRE_PLUGIN_TIMEOUT",
-    "How long the import of another package's backend may take before it counts as broken.",
-    "a number of seconds above 0",
-    "`10`",
-)
 CACHE_DIR = Setting(
     "VYRE_CACHE_DIR",
     "Where the pipeline cache keeps its entries.",

@@ -47,7 +47,7 @@ def _bare_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No backends but those that a test registers."""
     monkeypatch.setattr(registry, "_BUILT_IN", {})
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
+    monkeypatch.setattr(registry, "_look_around", dict)
     return
 
 

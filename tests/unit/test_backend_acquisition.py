@@ -38,7 +38,7 @@ def _bare_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The null backend, and what a test registers."""
     monkeypatch.setattr(registry, "_BUILT_IN", {"null": registry.find_registration("null")})
     monkeypatch.setattr(registry, "_registered", {})
-    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
+    monkeypatch.setattr(registry, "_look_around", dict)
 
 
 class Opened(NullBackend):
@@ -281,7 +281,7 @@ def test_device_and_software_reach_the_factory_from_arguments_and_environment(mo
 
 def test_a_second_registration_of_an_id_is_refused_with_both_names() -> None:
     put("one")
-    text = "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."
+    text = "Fix: uninstall one of them."
     twin = BackendRegistration("one", lambda _: NullBackend(), source="my.module")
     assert refusal(lambda: register_backend(twin)) == (
         InvalidRegistration,

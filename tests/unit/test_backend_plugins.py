@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from vyre_driver.backends.acquisition import (
 )
 from vyre_driver.backends.base import BackendRequest
 from vyre_driver.cli import doctor_package
-from vyre_driver.errors import BackendNotFound, BackendUnavailable, InvalidRegistration, InvalidSetting
+from vyre_driver.errors import BackendUnavailable, InvalidRegistration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +72,7 @@ def test_a_plug_in_that_raises_is_a_remembered_line_and_stops_nobody_else(instal
     installed("toy_good", good("toy"), toy="toy_good:registration")
     text = (
         f"backend 'bad' of {SOURCE.format('toy_raises')} cannot be imported: OSError: no firmware. "
-        "Fix: repair or uninstall that package, or set VYRE_DISABLE_PLUGINS=1."
+        "Fix: repair or uninstall that package."
     )
     broken = [(one.id, one.source, type(one.error), str(one.error)) for one in registry.broken_plugins()]
     assert broken == [("bad", SOURCE.format("toy_raises"), BackendUnavailable, text)]
@@ -95,27 +94,6 @@ def test_whatever_an_import_ends_with_is_told(installed: Install, text: str, sai
     kind, _, message = refusal(lambda: acquire("bad"))
     problem = message.partition(". Fix:")[0]
     assert (kind, problem) == (BackendUnavailable, f"backend 'bad' of {SOURCE.format('toy_odd')} cannot be imported: {said}")
-
-
-def test_a_plug_in_that_never_ends_importing_is_broken(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed("toy_hangs", "import threading; threading.Event().wait(50)", slow="toy_hangs:registration")
-    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "0.2")
-    said = f"backend 'slow' of {SOURCE.format('toy_hangs')} cannot be imported: its import did not end in 0.2 s"
-    assert refusal(lambda: acquire("slow"))[2].partition(". Fix:")[0] == said
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "soon", "inf", "nan"])
-def test_a_time_out_that_is_none_is_refused(installed: Install, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    installed("toy_late", good("toy"), toy="toy_late:registration")
-    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", value)
-    assert refusal(lambda: acquire("toy")) == (
-        InvalidSetting,
-        2401,
-        (
-            f"VYRE_PLUGIN_TIMEOUT is {value!r}, which is not a number of seconds above 0. "
-            "Fix: set VYRE_PLUGIN_TIMEOUT to a number such as 2.5, or unset it."
-        ),
-    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +124,7 @@ LOOK_UPS: dict[str, Callable[[], object]] = {
     "rank_backends": rank_backends,
     "acquire_preferred_dispatch_backend": acquire_preferred_dispatch_backend,
 }
-FIX = "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."
+FIX = "Fix: uninstall one of them."
 
 
 @pytest.mark.parametrize("name", LOOK_UPS)
@@ -178,12 +156,6 @@ def test_the_other_plug_ins_are_still_examined_where_an_id_is_brought_twice(inst
     ]
 
 
-def test_a_conflict_is_over_where_plug_ins_are_left_out(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed("toy_null", good("null"), null="toy_null:registration")
-    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
-    assert acquire("null").id == "null"
-
-
 def test_the_id_of_a_plug_in_cannot_be_registered_beside_it(installed: Install) -> None:
     installed("toy_one", good("toy"), toy="toy_one:registration")
     taken = registry.BackendRegistration("toy", lambda _: acquire("null"))
@@ -202,16 +174,8 @@ def test_doctor_names_a_conflict_and_goes_on(installed: Install) -> None:
     assert (check.state.value, check.says, check.fixes) == (
         "warning",
         said,
-        ("uninstall one of them, or set VYRE_DISABLE_PLUGINS=1",),
+        ("uninstall one of them",),
     )
-
-
-def test_plug_ins_can_be_left_out(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed("toy_unwanted", good("toy"), toy="toy_unwanted:registration")
-    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
-    assert (refusal(lambda: acquire("toy"))[0], "toy_unwanted" in sys.modules) == (BackendNotFound, False)
-    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "0")
-    assert acquire("toy").id == "toy"
 
 
 def test_a_ranking_leaves_a_broken_plug_in_out_and_goes_on(installed: Install) -> None:
@@ -243,19 +207,16 @@ def asking(name: str) -> str:
     return good(name).replace("def registration", "def made") + ASKS
 
 
-def test_a_plug_in_may_ask_who_else_is_there_while_it_is_imported(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+def test_a_plug_in_may_ask_who_else_is_there_while_it_is_imported(installed: Install) -> None:
     installed("toy_asks", asking("asks"), asks="toy_asks:registration")
     installed("toy_other", good("other"), other="toy_other:registration")
-    began = time.monotonic()
     found = {one.id for one in registry.registered_backends()}
-    assert ({"asks", "other"} <= found, registry.broken_plugins(), time.monotonic() - began < 30) == (True, (), True)
+    assert ({"asks", "other"} <= found, registry.broken_plugins()) == (True, ())
     module = sys.modules["toy_asks"]
     assert ("asks" in module.seen, "other" in module.seen, module.broken) == (False, True, [])
 
 
-def test_plug_ins_that_ask_for_each_other_are_both_there(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+def test_plug_ins_that_ask_for_each_other_are_both_there(installed: Install) -> None:
     for name in ("one", "two"):
         installed(f"toy_{name}", asking(name), **{name: f"toy_{name}:registration"})
     assert {"one", "two"} <= {one.id for one in registry.registered_backends()}
@@ -264,27 +225,25 @@ def test_plug_ins_that_ask_for_each_other_are_both_there(installed: Install, mon
     assert sorted([*sys.modules["toy_one"].seen, *sys.modules["toy_two"].seen].count(name) for name in ("one", "two")) == [0, 1]
 
 
-SLOWLY = """
-import time
-calls = []
-def registration():
-    calls.append(1)
-    time.sleep(0.2)"""
-
-
-def test_many_threads_get_one_import_of_a_plug_in(installed: Install) -> None:
-    installed(
-        "toy_slow",
-        good("slow").replace("def registration():", SLOWLY),
-        slow="toy_slow:registration",
-    )
+def test_many_threads_get_one_registration_of_a_plug_in(installed: Install) -> None:
+    slowly = "import time\ndef registration():\n    time.sleep(0.2)"
+    installed("toy_slow", good("slow").replace("def registration():", slowly), slow="toy_slow:registration")
     with ThreadPoolExecutor(8) as pool:
-        found = [one.result() for one in [pool.submit(acquire, "slow") for _ in range(8)]]
-    assert ([one.id for one in found], sys.modules["toy_slow"].calls) == (["slow"] * 8, [1])
+        found = [one.result() for one in [pool.submit(backend_registration, "slow") for _ in range(8)]]
+    assert (found[0].id, [one is found[0] for one in found]) == ("slow", [True] * 8)
 
 
-def test_a_plug_in_that_acquires_itself_is_told_so(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+def test_an_import_that_is_interrupted_is_tried_again(installed: Install, tmp_path: Path) -> None:
+    interrupted = tmp_path / "interrupted"
+    stops_once = f"from pathlib import Path\nif not Path({str(interrupted)!r}).exists():\n    "
+    stops_once += f"Path({str(interrupted)!r}).touch()\n    raise KeyboardInterrupt\n"
+    installed("toy_stopped", stops_once + good("stopped"), stopped="toy_stopped:registration")
+    with pytest.raises(KeyboardInterrupt):
+        acquire("stopped")
+    assert acquire("stopped").id == "stopped"
+
+
+def test_a_plug_in_that_acquires_itself_is_told_so(installed: Install) -> None:
     text = "from vyre_driver.backends.acquisition import acquire\ndef registration():\n    return acquire('self')\n"
     installed("toy_self", text, self="toy_self:registration")
     kind, code, message = refusal(lambda: acquire("self"))

@@ -15,8 +15,6 @@ def test_the_table_names_every_variable_that_is_read() -> None:
     assert [setting.variable for setting in settings.SETTINGS] == [
         "VYRE_DEVICE",
         "VYRE_ALLOW_SOFTWARE",
-        "VYRE_DISABLE_PLUGINS",
-        "VYRE_PLUGIN_TIMEOUT",
         "VYRE_CACHE_DIR",
         "VYRE_CACHE_DISABLE",
         "VYRE_CACHE_READONLY",

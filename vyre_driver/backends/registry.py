@@ -15,15 +15,11 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from vyre_driver import settings
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import BackendUnavailable, InvalidRegistration, VyreError
-from vyre_driver.process._lock import Condition
-from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
 GROUP = "vyre_driver.backends"
 NO_PRECEDENCE = U32_MAX
-DEFAULT_TIMEOUT_S = 10.0
 _ITSELF = "vyre_driver itself"
 _ORACLES = frozenset({"cpu-ref", "reference"})
 _LOG = logging.getLogger("vyre_driver.backends")
@@ -134,8 +129,6 @@ def register_backend(registration: BackendRegistration) -> None:
     ------
     InvalidRegistration
         If it is none, or its id is taken, naming both.
-    InvalidSetting
-        If VYRE_DISABLE_PLUGINS is not valid.
     """
     if not isinstance(registration, BackendRegistration):
         raise InvalidRegistration(
@@ -162,8 +155,6 @@ def registered_backends() -> tuple[BackendRegistration, ...]:
     ------
     InvalidRegistration
         If an id is claimed twice; this holds for every look-up below too.
-    InvalidSetting
-        If VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT is not valid.
     """
     own, installed = _without_conflicts()
     outcomes = (plugin.outcome() for plugin in installed.values())
@@ -245,15 +236,10 @@ def _without_conflicts() -> tuple[Mapping[str, BackendRegistration], Mapping[str
     return own, installed
 
 
-class _ImportingThread(threading.Thread):
-    """A thread that imports a plug-in."""
-
-
 class _Plugin:
     """An id that entry points claim, and the result of importing what they name. May be used from several threads.
 
-    The import runs in a thread of its own and has VYRE_PLUGIN_TIMEOUT seconds: a package whose import never ends counts as
-    broken, and no caller hangs. The result holds for the process.
+    Threads that ask at the same moment may each import it, which Python does once, and all get the first result.
     """
 
     def __init__(self, entries: list[EntryPoint]) -> None:
@@ -261,8 +247,7 @@ class _Plugin:
         self.id = entries[0].name
         self.is_contested = len(entries) > 1
         self._entries = entries
-        self._changed = Condition()
-        self._timeout_s = self._until = 0.0  # 0 before the import has begun
+        self._importing = threading.local()  # has .now in a thread that imports it
         self._outcome: BackendRegistration | VyreError | None = None
 
     @functools.cached_property
@@ -277,7 +262,7 @@ class _Plugin:
         Raises
         ------
         BackendUnavailable
-            If its import fails, does not end or asks for it.
+            If its import fails or asks for it.
         InvalidRegistration
             If it has no registration of that id.
         """
@@ -287,38 +272,29 @@ class _Plugin:
         return outcome
 
     def outcome(self) -> BackendRegistration | VyreError | None:
-        """Return what it registers, or why it cannot be loaded.
+        """Return what it registers, or why it cannot be loaded; None where its own import asks for it."""
+        if self._outcome is None and not hasattr(self._importing, "now"):
+            self._importing.now = True
+            try:
+                outcome = self._imported()
+            finally:
+                del self._importing.now
+            with _lock:
+                is_first = self._outcome is None
+                self._outcome = self._outcome or outcome
+            if is_first and isinstance(outcome, VyreError):
+                _LOG.warning("a backend of another package is left out: %s", outcome)
+        return self._outcome
 
-        To a plug-in that is being imported, one that is being imported too is not there yet: None.
-        """
-        with self._changed:
-            if self._outcome is None and self._timeout_s and isinstance(threading.current_thread(), _ImportingThread):
-                return None  # a thread that waits for this one may be the one it would wait for
-            if self._outcome is None and not self._timeout_s:
-                self._begin()
-            while self._outcome is None:
-                left_s = self._until - time.monotonic()
-                if left_s > 0:
-                    self._changed.wait(left_s)
-                else:
-                    self._end(self._unavailable(f"its import did not end in {self._timeout_s:g} s"))
-            return self._outcome
-
-    def _begin(self) -> None:
-        timeout_s = settings.seconds(settings.PLUGIN_TIMEOUT) or DEFAULT_TIMEOUT_S
-        until = time.monotonic() + timeout_s
-        start_all([_ImportingThread(target=self._import, name=f"vyre_driver import of {self.id}", daemon=True)])
-        self._timeout_s, self._until = timeout_s, until
-
-    def _import(self) -> None:
+    def _imported(self) -> BackendRegistration | VyreError:
         try:
             found = self._entries[0].load()
             made = found() if callable(found) and not isinstance(found, BackendRegistration) else found
-            outcome = self._checked(made)
-        except BaseException as error:  # noqa: BLE001 -- whatever another package does, SystemExit too, is its own failure
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- whatever another package does is its own failure
             outcome = self._unavailable(f"{type(error).__name__}: {error}")
             outcome.__cause__ = error
-        self._end(outcome)
+            return outcome
+        return self._checked(made)
 
     def _checked(self, made: object) -> BackendRegistration | VyreError:
         if isinstance(made, BackendRegistration) and made.id == self.id:
@@ -334,25 +310,14 @@ class _Plugin:
     def _unavailable(self, why: str) -> BackendUnavailable:
         return BackendUnavailable(
             f"backend {self.id!r} of {self.sources[0]} cannot be imported: {why}",
-            fix="repair or uninstall that package, or set VYRE_DISABLE_PLUGINS=1",
+            fix="repair or uninstall that package",
             backend=self.id,
         )
 
-    def _end(self, outcome: BackendRegistration | VyreError) -> None:
-        """Keep the result, unless there is one already, and wake those who wait for it."""
-        with self._changed:
-            if self._outcome is None:
-                self._outcome = outcome
-                if isinstance(outcome, VyreError):
-                    _LOG.warning("a backend of another package is left out: %s", outcome)
-            self._changed.notify_all()
-
 
 def _installed() -> Mapping[str, _Plugin]:
-    """Return the plug-ins of the installed packages, none with VYRE_DISABLE_PLUGINS; looked for once a process."""
-    if settings.switch(settings.DISABLE_PLUGINS):
-        return {}
-    with _lock:  # a cache alone lets two threads look, and import everything twice
+    """Return the plug-ins of the installed packages; looked for once a process."""
+    with _lock:  # a cache alone lets two threads look, and each make its own plug-ins
         return _look_around()
 
 
@@ -369,7 +334,7 @@ def _look_around() -> Mapping[str, _Plugin]:
 def _duplicate(backend_id: str, *sources: str) -> InvalidRegistration:
     return InvalidRegistration(
         f"backend {backend_id!r} is brought by {' and by '.join(sources)}",
-        fix="uninstall one of them, or set VYRE_DISABLE_PLUGINS=1",
+        fix="uninstall one of them",
         backend=backend_id,
         sources=list(sources),
     )

@@ -64,10 +64,9 @@ remote-stress: setup  ## three minutes of harm to a shared cache and to the proc
 fleet-stress: setup  ## three minutes of tasks on four workers that are killed every two seconds (also in `make stress`)
 	$(PYTEST) -s tests/stress/test_stress_fleet.py
 
-conform: setup  ## 20,000 random programs on every backend, a process a core; goes on where it was stopped
-	mkdir -p build
-	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc) --journal build/conform-cpu-ref.jsonl
-	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc) --journal build/conform-kompute.jsonl
+conform: setup  ## 20,000 random programs on every backend, a process a core
+	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc)
+	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc)
 
 kernels: setup  ## 5,000 random kernels, translated and run as programs, as plain Python, and on the best device
 	.venv/bin/python tests/lang/test_random_kernels.py 5000

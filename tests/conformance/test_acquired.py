@@ -77,7 +77,7 @@ def test_an_output_that_run_time_sizes_comes_between_the_inputs_where_its_bindin
 
 
 def test_the_verb_asks_any_backend_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
-    ask_it = ["--count", "2", "--no-cases", "--no-shrink"]
+    ask_it = ["--count", "2", "--no-cases"]
     statuses = [main(["conform", "--backend", name, *ask_it]) for name in ("mine", "wrong", "mime")]
     printed = capsys.readouterr()
     assert (statuses, "asked 2, agreed 2, failed 0" in printed.out, "asked 2, agreed 0, failed 2" in printed.out) == (

@@ -1,10 +1,9 @@
-"""Cases in child processes: a crash, a hang and an error are failures of one case, and a journal lets a run go on."""
+"""Cases in child processes: a crash, a hang and an error are failures of one case."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,6 @@ from vyre_driver.conformance.batches import Tally, batches, run_batches, run_job
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.jobs import Job
 from vyre_driver.conformance.options import Options
-from vyre_driver.errors import FileUnusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,47 +117,13 @@ def test_a_job_of_hand_written_cases_counts_their_places() -> None:
     assert ([case.name for case in job.cases()], job.name(1)) == (names[3:5], names[4])
 
 
-def test_a_journal_keeps_what_is_done(python: Path, tmp_path: Path) -> None:
-    journal = tmp_path / "done.jsonl"
-    cut = list(batches(SEEDS, 3))
-    first = run_batches(iter(cut[:1]), journal=journal)
-    python.write_text(SPOILED.format(what="os.abort()"))  # seed 42 is among those that are done
-    both = run_batches(iter(cut), journal=journal)
-    assert (first, both) == (Tally(asked=3, agreed=3), Tally(asked=5, agreed=5))
-    assert [json.loads(line)["job"]["first"] for line in journal.read_text().splitlines()] == [40, 43]
-
-
-def test_a_line_of_a_journal_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
-    journal = tmp_path / "done.jsonl"
-    run_batches(batches(SEEDS, 3), journal=journal)
-    whole = journal.read_text()
-    journal.write_text(whole[:-10])
-    assert run_batches(batches(SEEDS, 3), journal=journal) == Tally(asked=5, agreed=5)
-    assert journal.read_text() == whole
-
-
-def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
-    journal = tmp_path / "done.jsonl"
-    journal.write_text("hello\n")
-    with pytest.raises(FileUnusable, match=r"done\.jsonl is not a journal of this command"):
-        run_batches(batches(SEEDS), journal=journal)
-    assert journal.read_text() == "hello\n"
-
-
-def test_a_journal_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileUnusable, match="cannot be written"):
-        run_batches(batches(SEEDS), journal=tmp_path / "nowhere" / "done.jsonl")
-
-
-def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(python: Path, tmp_path: Path) -> None:
+def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(python: Path) -> None:
     """The first job ends last."""
     python.write_text(SPOILED_TWICE.format(what="time.sleep(1) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
-    journal = tmp_path / "done.jsonl"
-    found = run_batches(batches(SEEDS, 2), workers=3, journal=journal)
+    found = run_batches(batches(SEEDS, 2), workers=3)
     why = {"seed 42": "the process ended with status 3: ", "seed 44": "the process ended with status 4: "}
     assert (found.asked, found.agreed, {one["case"]: one["why"] for one in found.failed}) == (5, 3, why)
     assert [one["case"] for one in found.failed] == ["seed 42", "seed 44"]
-    assert sorted(json.loads(line)["job"]["first"] for line in journal.read_text().splitlines()) == [40, 42, 44]
 
 
 def test_the_last_failure_that_is_wanted_stops_the_workers_beside_it(python: Path) -> None:
@@ -169,32 +133,16 @@ def test_the_last_failure_that_is_wanted_stops_the_workers_beside_it(python: Pat
     assert [one["case"] for one in found.failed] == ["seed 42"]
 
 
-def test_an_error_stops_the_workers_beside_it(python: Path, tmp_path: Path) -> None:
-    python.write_text(SPOILED.format(what="time.sleep(600)"))
-    with pytest.raises(FileUnusable, match="cannot be written"):
-        run_batches(batches(SEEDS, 1), workers=5, journal=tmp_path / "nowhere" / "done.jsonl")
-
-
-def test_a_journal_of_another_generator_is_not_counted(tmp_path: Path) -> None:
-    journal = tmp_path / "done.jsonl"
-    other = replace(SEEDS, generator=SEEDS.generator - 1)
-    entry = {"job": json.loads(other.line), "found": Tally(asked=5, agreed=4).as_data()}
-    journal.write_text(json.dumps(entry) + "\n")
-    assert run_batches([SEEDS], journal=journal) == Tally(asked=5, agreed=5)
-
-
-def test_the_verb_asks_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    journal = tmp_path / "done.jsonl"
-    how = ["--no-cases", "--count", "5", "--seed", "40", "--batch", "2", "--journal", str(journal), "--json"]
+def test_the_verb_asks_in_child_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    how = ["--no-cases", "--count", "5", "--seed", "40", "--jobs", "1", "--json"]
     status = main(["conform", "--backend", "cpu-ref", *how])
     found = json.loads(capsys.readouterr().out)
     del found["seconds"]
     facts = {"schema": 1, "backend": "cpu-ref", "seed": 40, "count": 5}
     assert (status, found) == (0, {**facts, "asked": 5, "agreed": 5, "unsupported": {}, "failed": []})
-    assert len(journal.read_text().splitlines()) == 3
 
 
 def test_the_verb_asks_side_by_side_about_constants(capsys: pytest.CaptureFixture[str]) -> None:
-    how = ["--no-cases", "--count", "4", "--batch", "2", "--jobs", "2", "--constants", "--no-subgroups", "--json"]
+    how = ["--no-cases", "--count", "4", "--jobs", "2", "--constants", "--no-subgroups", "--json"]
     assert main(["conform", "--backend", "cpu-ref", *how]) == 0
     assert json.loads(capsys.readouterr().out)["agreed"] == 4

@@ -6,7 +6,6 @@ import argparse
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cli.options import add_device, add_json, tell
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.conformance.batches import Tally
-
-_BATCH = 500
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,23 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="subgroup operations, of as many lanes as the device has (default: where it has them)",
     )
-    parser.add_argument("--no-shrink", action="store_true", help="report failing programs as they are")
     parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="stop after so many (default: 10)")
-    parser.add_argument(
-        "--batch",
-        type=int,
-        default=0,
-        metavar="N",
-        help="ask so many at a time in a child process, whose death is a failure with a seed (default: ask all here)",
-    )
     parser.add_argument(
         "--jobs",
         type=int,
-        default=1,
         metavar="N",
-        help=f"so many child processes at a time, of --batch or {_BATCH} each (default: 1)",
+        help="run the programs in N child processes, whose death is a failure with a seed (default: in this process)",
     )
-    parser.add_argument("--journal", type=Path, metavar="FILE", help="with --batch: keep what is done, and go on from there")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
     add_device(parser)
     add_json(parser)
@@ -74,18 +61,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.jobs < 1:
+    if options.jobs is not None and options.jobs < 1:
         raise InvalidCommand(f"--jobs {options.jobs} is below 1", fix="give a number from 1 up")
-    numbers = {"--seed": options.seed, "--count": options.count, "--batch": options.batch}
-    if min(numbers.values()) < 0:
-        given = " ".join(f"{name} {value}" for name, value in numbers.items())
-        raise InvalidCommand(f"{given} is below 0", fix="give numbers from 0 up")
+    if min(options.seed, options.count) < 0:
+        raise InvalidCommand(f"--seed {options.seed} --count {options.count} is below 0", fix="give numbers from 0 up")
     if options.max_failures < 1:
         raise InvalidCommand(f"--max-failures {options.max_failures} is below 1", fix="give a number from 1 up")
-    if options.jobs > 1 and not options.batch:
-        options.batch = _BATCH
-    if options.journal is not None and not options.batch:
-        raise InvalidCommand("--journal is given without --batch or --jobs", fix="add --batch 500")
 
 
 def _asked(options: argparse.Namespace) -> Tally:
@@ -93,8 +74,8 @@ def _asked(options: argparse.Namespace) -> Tally:
     from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
     from vyre_driver.conformance import batches, jobs, suite
 
-    how = {"shrink": not options.no_shrink, "device": options.device, "allow_software": options.allow_software or None}
-    job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **how)
+    which = {"device": options.device, "allow_software": options.allow_software or None}
+    job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **which)
     with ExitStack() as stack:
         backend = job.open(stack)  # also where children ask, so that a missing device is reported once
         lanes = getattr(backend, "subgroup_lanes", SUBGROUP_LANES)
@@ -104,16 +85,16 @@ def _asked(options: argparse.Namespace) -> Tally:
         if not options.no_cases:
             every = replace(job, first=0, count=2**32, by_hand=True)
             todo.insert(0, replace(every, count=sum(1 for _ in every.cases())))
-        if not options.batch:
+        if options.jobs is None:
             tally = batches.Tally()
             for case in (case for job in todo for case in job.cases()):
-                found = suite.answer(backend, case, shrink=not options.no_shrink)
+                found = suite.answer(backend, case)
                 tally.add(jobs.answer_data(found))
                 if found.is_last or len(tally.failed) >= options.max_failures:
                     break
             return tally
-    parts = (part for job in todo for part in batches.batches(job, options.batch))
-    return batches.run_batches(parts, workers=options.jobs, journal=options.journal, max_failures=options.max_failures)
+    parts = (part for job in todo for part in batches.batches(job))
+    return batches.run_batches(parts, workers=options.jobs, max_failures=options.max_failures)
 
 
 def _lines(tally: Tally) -> Iterator[str]:

@@ -1,12 +1,10 @@
 """Many cases in child processes: one that ends its process, or hangs, is a failure with a name, and the others are asked still.
 
-A driver that crashes, leaks or never comes back does so in the child; one whose device is lost ends with it. What was done is
-written to a journal, batch by batch, so that a run that is stopped goes on where it was.
+A driver that crashes, leaks or never comes back does so in the child; one whose device is lost ends with it.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,13 +12,10 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.errors import FileUnusable
-from vyre_driver.process.whole_files import write_whole
 from vyre_driver.process.workers import ChildDied, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from vyre_driver.conformance.jobs import Job
 
@@ -76,21 +71,14 @@ def run_batches(
     jobs: Iterable[Job],
     *,
     workers: int = 1,
-    journal: Path | None = None,
     max_failures: int = 10,
     timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Tally:
-    """Do each job in a process of its own, but those that the journal has; stop when so many cases have failed.
+    """Do each job in a process of its own; stop when so many cases have failed.
 
     So many ``workers`` run at a time; what they find is counted in the order of the jobs. ``timeout_s`` is how long one answer
     may take.
-
-    Raises
-    ------
-    FileUnusable
-        If the journal can be neither read nor written, or holds something else.
     """
-    known = {} if journal is None else _read(journal)
     done: dict[int, Tally] = {}
     lock, stop = Lock(), Event()
 
@@ -100,12 +88,8 @@ def run_batches(
     def do(place: int, job: Job) -> None:
         if stop.is_set():
             return
-        found = known.get(job.line)
-        if found is None:
-            found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failures(), stop=stop)
+        found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failures(), stop=stop)
         with lock:
-            if journal is not None and job.line not in known and found.asked == job.count:
-                _append(journal, job, found)
             done[place] = found
             if failures() >= max_failures:
                 stop.set()
@@ -160,30 +144,3 @@ def _run_child(job: Job, tally: Tally, timeout_s: float, stop: Event) -> str | N
             elif time.monotonic() >= deadline:
                 return f"no answer in {timeout_s:g} s"
     return None
-
-
-def _read(journal: Path) -> dict[str, Tally]:
-    """Return what a journal has, by the jobs' lines; a last line that was cut off is taken out of it."""
-    found = {}
-    try:
-        text = journal.read_text("utf-8") if journal.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        for line in whole.splitlines():
-            entry = json.loads(line)
-            data = entry["found"]
-            tally = Tally(data["asked"], data["agreed"], Counter(data["unsupported"]), data["failed"])
-            found[json.dumps(entry["job"], sort_keys=True)] = tally
-        if whole != text:
-            write_whole(journal, whole.encode())
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileUnusable(f"{journal} is not a journal of this command ({error})", fix="name another file") from error
-    return found
-
-
-def _append(journal: Path, job: Job, found: Tally) -> None:
-    entry = json.dumps({"job": json.loads(job.line), "found": found.as_data()})
-    try:
-        with journal.open("a", encoding="utf-8") as file:
-            file.write(entry + "\n")
-    except OSError as error:
-        raise FileUnusable(f"{journal} cannot be written ({error.strerror})", fix="name a file that can") from error

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.generate import GENERATOR_VERSION
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import answer, failure_data, random_cases
 from vyre_driver.process.child import take_over_stdout
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 class Job:
     """``count`` cases from number ``first`` on: seeds, or ``by_hand`` places among the hand-written cases.
 
-    With ``subgroup_lanes`` some use subgroups of so many, with ``constants`` they are about constants. ``generator`` tells what
-    the seeds mean, so that a journal of another version has none of them.
+    With ``subgroup_lanes`` some use subgroups of so many, with ``constants`` they are about constants.
     """
 
     backend: str
@@ -42,10 +40,8 @@ class Job:
     by_hand: bool = False
     subgroup_lanes: int = 0
     constants: bool = False
-    shrink: bool = True
     device: str | None = None
     allow_software: bool | None = None
-    generator: int = GENERATOR_VERSION
 
     @property
     def line(self) -> str:
@@ -88,7 +84,7 @@ def main(line: str) -> None:
     with ExitStack() as stack:
         backend = job.open(stack)
         for case in job.cases():
-            found = answer(backend, case, shrink=job.shrink)
+            found = answer(backend, case)
             tell(answer_data(found))
             if found.is_last:
                 break

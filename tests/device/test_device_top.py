@@ -72,7 +72,7 @@ def started(place: Path, children: Path) -> Iterator[Callable[..., Shown]]:
 
 
 def shown(run_here: RunChild, *options: str) -> Any:  # noqa: ANN401 -- JSON
-    return json.loads(run_here("top", "--json", "--interval", "0.2", *options).stdout)
+    return json.loads(run_here("top", "--json", *options).stdout)
 
 
 def names(place: Path) -> list[str]:
@@ -85,7 +85,7 @@ def test_what_a_process_does_is_shown_and_its_socket_goes_with_it(
     one, other = started(), started()
     modes = [path.lstat().st_mode & 0o777 for path in (place, *place.iterdir())]
     found = shown(run_here)
-    plain = run_here("top", "--interval", "0.1")
+    plain = run_here("top")
     by_pid = {each["pid"]: each for each in found["processes"]}
     (driver,) = by_pid[one.process.pid]["drivers"]
     assert (modes, set(by_pid), found["unread"]) == ([0o700, 0o600, 0o600], {one.process.pid, other.process.pid}, [])
@@ -104,7 +104,7 @@ def test_what_a_process_does_is_shown_and_its_socket_goes_with_it(
         right, dispatches, _ = each.end()
         assert right == dispatches > 0
     assert names(place) == []
-    assert run_here("top", "--once", "--interval", "0.1").stdout.splitlines()[0] == "0 processes, 0 drivers"
+    assert run_here("top", "--once").stdout.splitlines()[0] == "0 processes, 0 drivers"
 
 
 def test_what_a_killed_process_leaves_is_removed(place: Path, started: Callable[..., Shown], run_here: RunChild) -> None:
@@ -195,7 +195,7 @@ def test_a_terminal_shows_it_again_and_again_until_ctrl_c(place: Path, started: 
     assert place
     started()
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "vyre_driver", "top", "--interval", "0.1"]
+    command = [sys.executable, "-m", "vyre_driver", "top"]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40"}
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=env) as watched:
         os.close(theirs)
@@ -229,7 +229,7 @@ def test_an_isolated_driver_is_shown_by_the_process_that_has_its_device(
         "from vyre_driver.spirv.shipped import shipped_module\nx = np.ones(100, np.float32)\n"
         "with Driver(isolated=True) as driver:\n"
         "    driver.compile(shipped_module('saxpy'))(x, x, alpha=2.0, count=100)\n"
-        "    command = [sys.executable, '-m', 'vyre_driver', 'top', '--json', '--interval', '0.1']\n"
+        "    command = [sys.executable, '-m', 'vyre_driver', 'top', '--json']\n"
         "    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)\n"
         "    (one,) = found['processes']\n    print(one['pid'] == driver.pid, one['drivers'][0]['dispatches'])"
     )

@@ -25,24 +25,20 @@ if TYPE_CHECKING:
     Seen = tuple[list[SeenProcess], list[Unread]]
 
 _ANSWER_S = 1.0
-_LEAST_S, _MOST_S = 0.1, 3600.0
+_INTERVAL_S = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
-    parser.add_argument("--once", action="store_true", help="print one table, after one interval")
-    parser.add_argument(
-        "--interval", metavar="SECONDS", default="1", help="between two looks, which rates are of (default: %(default)s)"
-    )
+    parser.add_argument("--once", action="store_true", help="print one table, after a second")
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show them until Ctrl-C on a terminal; elsewhere, and with --once or --json, once."""
-    interval_s = _seconds(options.interval)
     if options.json or options.once or not sys.stdout.isatty():
         before = _read()
-        time.sleep(interval_s)
+        time.sleep(_INTERVAL_S)
         seen = _read()
         rates = rates_of(before[0], seen[0])
         if options.json:
@@ -51,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
             say("\n".join(map(printable, lines_of(*seen, rates))))  # a name may hold a line feed
         return 0
     with suppress(KeyboardInterrupt):  # which is the way out
-        _show(interval_s)
+        _show()
     return 0
 
 
-def _show(interval_s: float) -> None:
+def _show() -> None:
     from rich.console import Console  # late: a pipe needs none
     from rich.live import Live
     from rich.text import Text
@@ -68,7 +64,7 @@ def _show(interval_s: float) -> None:
             lines = [printable(line)[: console.width] for line in lines_of(*seen, rates_of(before[0], seen[0]))]
             live.update(Text("\n".join(lines[: console.height])), refresh=True)
             before = seen
-            time.sleep(interval_s)
+            time.sleep(_INTERVAL_S)
 
 
 def _read() -> Seen:
@@ -81,7 +77,7 @@ def _read() -> Seen:
 
 
 def _as_data(seen: Seen, rates: Rates) -> dict[str, object]:
-    """Return plain data: times in ns, and of each driver the rates of the interval, None where it was not there before."""
+    """Return plain data: times in ns, and of each driver the rates of the last second, None where it was not there before."""
     processes = []
     for one in seen[0]:
         drivers = [
@@ -91,15 +87,3 @@ def _as_data(seen: Seen, rates: Rates) -> dict[str, object]:
         ]
         processes.append({"pid": one.pid, "command": one.command, "drivers": drivers})
     return {"processes": processes, "unread": [asdict(one) for one in seen[1]]}
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not _LEAST_S <= found <= _MOST_S:
-        raise InvalidCommand(
-            f"--interval {text!r} is not a number of seconds from {_LEAST_S:g} to {_MOST_S:g}", fix="write --interval 1"
-        )
-    return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.store.timings import parse_timings
-from vyre_driver.cli import tune_plot, tune_run
+from vyre_driver.cli import tune_run
 from vyre_driver.cli.options import add_json, printable, tell
 from vyre_driver.cli.progress import human_count, human_measure
 from vyre_driver.cli.tune_run import records_file
@@ -74,9 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tune_run.add_arguments(action("run", tune_run.run, "measure a kernel's candidates, and keep the best"))
     which = "a kernel, an id from the list, or the beginning of one"
     action("list", run_list, "list the records")
-    show = action("show", run_show, "print all that records say, and draw their searches")
+    show = action("show", run_show, "print all that records say")
     show.add_argument("records", nargs="+", metavar="RECORD", help=which)
-    tune_plot.add_plot(show)
     pin = action("pin", run_pin, "write records into a file of their own, to be kept with a program's source")
     pin.add_argument("into", metavar="FILE", help="the file; what else is in it stays")
     pin.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
@@ -143,25 +142,11 @@ def _aligned(rows: list[list[str]]) -> Iterator[str]:
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print every field; draw the searches where that is asked for."""
+    """Print every field."""
     rows = _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)
-    searches = [_search(row) for row in rows] if options.plot is not None else []
     blocks = ["\n".join(f"  {name}: {_shown(name, value)}" for name, value in row.as_data().items()) for row in rows]
-    drawn = ["\n".join([block, *tune_plot.text_of(one)]) for block, one in zip(blocks, searches, strict=False)]
-    tell(options, {"records": [row.as_data() for row in rows]}, "\n\n".join(drawn or blocks))
-    if options.plot:
-        tune_plot.write_plot(Path(options.plot), searches)
+    tell(options, {"records": [row.as_data() for row in rows]}, "\n\n".join(blocks))
     return 0
-
-
-def _search(row: _Row) -> tune_plot.Search:
-    search = tune_plot.Search.of_record(row.record)
-    if not search.timed:
-        raise InvalidCommand(
-            f"record {row.id[:_ID_DIGITS]} of {row.record.kernel or 'others'} keeps no times of candidates to draw",
-            fix="measure it again with this version (for an included kernel: vyre-driver tune run KERNEL --size SIZE --force)",
-        )
-    return search
 
 
 def _shown(name: str, value: object) -> str:

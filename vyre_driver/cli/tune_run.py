@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.measure.tune import tune
@@ -15,7 +14,6 @@ from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.checks import U32_MAX
 from vyre_driver.cli.options import add_device, print_json, printable, say
 from vyre_driver.cli.progress import human_count, human_measure, progress
-from vyre_driver.cli.tune_plot import Search, add_plot, text_of, write_plot
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,
@@ -31,6 +29,7 @@ from vyre_driver.runtime.trace import statistics_by_name
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from vyre_driver.autotune.measure.definition import KernelDefinition, Size
     from vyre_driver.autotune.measure.tune import TuningResult
@@ -60,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--isolate", action="store_true", help="try candidates in a child process, which may die or hang")
     parser.add_argument("--force", action="store_true", help="measure again what has a record, and replace it")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
-    add_plot(parser)
     add_device(parser)
 
 
@@ -79,18 +77,14 @@ def run(options: argparse.Namespace) -> int:
     path = records_file(options)
     AutotuneStore.check_savable(path)
     done: list[dict[str, Any]] = []
-    searches: list[Search] = []
     with Driver(options.device, autotune=path, allow_software=options.allow_software or None) as driver:
         for definition, sizes in wanted:
-            for result in _tuned(driver, definition, sizes, options, budget, searches):
+            for result in _tuned(driver, definition, sizes, options, budget):
                 done.append(result)
                 if not options.json:
                     _print(result)
-                    _print_plot(options, result, searches)
         if options.json:
             print_json({"device": driver.device.name, "file": str(path), "tuned": done})
-    if options.plot and searches:
-        write_plot(Path(options.plot), searches)
     return 1 if any("failed" in result for result in done) else 0
 
 
@@ -101,19 +95,8 @@ def _named(names: list[str]) -> list[KernelDefinition]:
     return list(KERNELS.values()) if _ALL in names else [KERNELS[name] for name in dict.fromkeys(names)]
 
 
-def _print_plot(options: argparse.Namespace, result: dict[str, Any], searches: list[Search]) -> None:
-    if options.plot is not None and "choice" in result:
-        for line in text_of(searches[-1]):
-            say(line)
-
-
-def _tuned(  # noqa: PLR0913 -- one for each option that matters
-    driver: Driver,
-    definition: KernelDefinition,
-    sizes: Sequence[Size],
-    options: argparse.Namespace,
-    budget: Budget,
-    searches: list[Search],
+def _tuned(
+    driver: Driver, definition: KernelDefinition, sizes: Sequence[Size], options: argparse.Namespace, budget: Budget
 ) -> Iterator[dict[str, Any]]:
     try:
         kernel = TunedKernel(driver, definition)
@@ -129,9 +112,7 @@ def _tuned(  # noqa: PLR0913 -- one for each option that matters
             yield {**result, "skipped": f"sizes about {size_text(at)} have a record, which --force replaces"}
             continue
         try:
-            found = _raced(kernel, size, options, budget)
-            searches.append(Search.of_outcomes(f"{found.kernel} {size_text(found.size)}", found.outcomes, found.best))
-            yield _as_data(found, kernel)
+            yield _as_data(_raced(kernel, size, options, budget), kernel)
         except (TuningFailed, DeviceOutOfMemory, LimitExceeded) as error:
             yield {**result, "failed": str(error)}
         except MemoryError as error:

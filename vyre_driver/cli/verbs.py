@@ -102,7 +102,7 @@ VERBS = {
         "Show the drivers of processes that run with VYRE_TOP=1: dispatches, failures,\n"
         "memory, traffic, kernels and named buffers; on a terminal again and again until\n"
         "Ctrl-C, in a pipe once.",
-        ("top", "top --once", "top --json --interval 5"),
+        ("top", "top --once", "top --json"),
     ),
     "worker": Verb(
         "work for a Dask scheduler, a process for each GPU",

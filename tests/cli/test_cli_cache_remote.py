@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +24,6 @@ from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.trust import trust_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
     from conftest import RunChild
@@ -163,6 +163,17 @@ def test_why_tells_what_the_store_has_under_a_key(
     store.put_new(tombstone_name(NAME, ONE.digest), stone, 60)
     builder.clear()
     assert data(capsys, "why", ONE.hex, "--remote")["deadly"] is True
+
+
+def test_why_says_what_to_do_with_an_entry_under_an_hmac(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden = Path(__file__).parents[1] / "golden" / "envelope_v1_hmac.bin"
+    open_store(f"file:{shared}").put_new(entry_name(NAME, ONE.digest), golden.read_bytes(), 60)
+    told = run(capsys, "why", ONE.hex, "--remote")[1]
+    assert told == (
+        f"{ONE.hex[:12]} in file:{shared}: the entry has another format version, {golden.stat().st_size} bytes, signed with an "
+        "HMAC, which 0.2 took. Fix: remove it from the store, and push it again with a key that vyre-driver cache keygen has "
+        "made (VYRE_CACHE_SIGN_KEY_FILE).\n"
+    )
 
 
 def test_pull_refuses_what_is_not_trusted_deadly_or_under_another_name_with_status_1(

@@ -10,7 +10,7 @@ from literals import DEVICE, device_manifest, native_blob
 
 from vyre_driver.cache.entry import PipelineEntry, encode_entry
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
-from vyre_driver.remote.trust import Ed25519Signer, HmacSigner, Trust, key_id, trust_line
+from vyre_driver.remote.trust import Signer, Trust, key_id, trust_line
 from vyre_driver.specialization import Specialization
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ KEY = bytes(range(32))
 ENTRY = PipelineEntry(device_manifest(), b"SPIR-V words", native_blob())
 ENTRY_BYTES = encode_entry(KEY, ENTRY, written_by="vyre-driver 0.1.0")
 SIGNED_AT_S = 1_780_000_000  # 2026-05-28
-HMAC_KEY = b"h" * 32
 
 
 def pipeline(number: int) -> PipelineCacheKey:
@@ -38,13 +37,13 @@ def pipeline(number: int) -> PipelineCacheKey:
     )
 
 
-def signer_of(seed: int) -> Ed25519Signer:
+def signer_of(seed: int) -> Signer:
     """Return the signer of a private key that is the same each time."""
     private = ed25519.Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
-    return Ed25519Signer(private, key_id(private.public_key().public_bytes_raw()))
+    return Signer(private, key_id(private.public_key().public_bytes_raw()))
 
 
-BUILDER, STRANGER, HOLDER = signer_of(1), signer_of(2), HmacSigner(HMAC_KEY)
+BUILDER, STRANGER = signer_of(1), signer_of(2)
 
 
 def trust_file(path: Path, *lines: str) -> Path:
@@ -61,6 +60,6 @@ def key_file(path: Path, seed: int = 1) -> Path:
     return path
 
 
-def trusting(path: Path, *lines: str, hmac_key: bytes | None = None) -> Trust:
+def trusting(path: Path, *lines: str) -> Trust:
     """Return what a trust file with these lines says."""
-    return Trust.read(trust_file(path, *lines), hmac_key)
+    return Trust.read(trust_file(path, *lines))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from blake3 import blake3
 from literals import refusal
-from signing import BUILDER, ENTRY, ENTRY_BYTES, HMAC_KEY, HOLDER, KEY, SIGNED_AT_S, STRANGER, trusting
+from signing import BUILDER, ENTRY, ENTRY_BYTES, KEY, SIGNED_AT_S, STRANGER, trusting
 
 from vyre_driver.cache.entry import PipelineEntry, Verdict, decode_entry, encode_entry
 from vyre_driver.errors import InvalidInput
 from vyre_driver.remote import envelope
 from vyre_driver.remote.envelope import opened, opened_record, opened_tombstone, signed, signed_record, signed_tombstone
-from vyre_driver.remote.trust import HMAC_NAME, Trust, trust_line
+from vyre_driver.remote.trust import Trust, trust_line
 
 if TYPE_CHECKING:
     from vyre_driver.remote.trust import Signer
@@ -30,7 +30,7 @@ UNTRUSTED = (Verdict.UNTRUSTED, None, "")
 
 @pytest.fixture
 def trust(tmp_path: Path) -> Trust:
-    return trusting(tmp_path / "trust", hmac_key=HMAC_KEY)
+    return trusting(tmp_path / "trust")
 
 
 def sealed(signer: Signer = BUILDER, data: bytes = ENTRY_BYTES) -> bytes:
@@ -39,7 +39,6 @@ def sealed(signer: Signer = BUILDER, data: bytes = ENTRY_BYTES) -> bytes:
 
 MADE = {
     "envelope_v1_ed25519.bin": sealed(),
-    "envelope_v1_hmac.bin": sealed(HOLDER),
     "tombstone_v1.bin": signed_tombstone(KEY, BLOB_DIGEST, BUILDER, now_s=SIGNED_AT_S),
     "signed_record_v1.bin": signed_record(RECORD, BUILDER, now_s=SIGNED_AT_S),
 }
@@ -57,13 +56,10 @@ def test_an_envelope_is_laid_out_as_its_table_says() -> None:
     message = b"vyre-driver entry signature 1\0" + data[:32] + ENTRY_BYTES[:80]
     assert data[32:96] == BUILDER.sign(message)
     assert BUILDER.key_id == blake3(BUILDER.public_key).digest()[:8]
-    data = sealed(HOLDER)
-    assert (data[12:24], data[64:96]) == (b"\1\0\0\0" + bytes(8), bytes(32))
 
 
 def test_what_a_trusted_signer_signed_is_given_back_with_the_signers_name(trust: Trust) -> None:
     assert opened(sealed(), trust) == (Verdict.HIT, ENTRY_BYTES, "builder-1")
-    assert opened(sealed(HOLDER), trust) == (Verdict.HIT, ENTRY_BYTES, HMAC_NAME)
     assert opened_tombstone(KEY, MADE["tombstone_v1.bin"], trust) == (Verdict.HIT, BLOB_DIGEST, "builder-1")
     assert opened_record(MADE["signed_record_v1.bin"], trust) == (Verdict.HIT, RECORD, "builder-1")
     assert envelope.signed_at(sealed()) == SIGNED_AT_S
@@ -81,7 +77,6 @@ def test_an_entry_that_was_imported_is_never_signed() -> None:
 HOSTILE = {
     "unsigned": (ENTRY_BYTES, Verdict.UNTRUSTED),
     "of a stranger": (sealed(STRANGER), Verdict.UNTRUSTED),
-    "of another key for the cache": (sealed(replace(HOLDER, key=b"g" * 32)), Verdict.UNTRUSTED),
     "nothing": (b"", Verdict.TRUNCATED),
     "the magic alone": (b"VYRESIGN", Verdict.TRUNCATED),
     "an envelope alone": (sealed()[:96], Verdict.TRUNCATED),
@@ -90,12 +85,12 @@ HOSTILE = {
     "huge": (sealed() + bytes(16 << 20), Verdict.TOO_LARGE),
     "a later envelope": (sealed()[:8] + b"\2\0\0\0" + sealed()[12:], Verdict.OUTDATED),
     "of another scheme": (sealed()[:12] + b"\3\0\0\0" + sealed()[16:], Verdict.UNTRUSTED),
-    "said to be of the other scheme": (sealed()[:12] + b"\1\0\0\0" + bytes(8) + sealed()[24:], Verdict.UNTRUSTED),
+    "under an HMAC, as 0.2 made them": ((GOLDEN / "envelope_v1_hmac.bin").read_bytes(), Verdict.OUTDATED),
     "of another time": (sealed()[:24] + bytes(8) + sealed()[32:], Verdict.UNTRUSTED),
     "a tombstone": (MADE["tombstone_v1.bin"], Verdict.UNTRUSTED),
     "a later entry": (sealed(data=ENTRY_BYTES[:8] + b"\3" + ENTRY_BYTES[9:]), Verdict.OUTDATED),
     "imported by its signer": (sealed(data=encode_entry(KEY, replace(ENTRY, imported=True))), Verdict.UNTRUSTED),
-    "sealed beside": (sealed(data=encode_entry(KEY, ENTRY, hmac_key=HMAC_KEY)), Verdict.UNTRUSTED),
+    "sealed beside": (sealed(data=encode_entry(KEY, ENTRY, hmac_key=b"h" * 32)), Verdict.UNTRUSTED),
 }
 
 
@@ -108,7 +103,7 @@ def test_a_value_is_not_taken_that_is(trust: Trust, what: str) -> None:
 def test_without_anybody_to_trust_nothing_is_taken() -> None:
     nobody = Trust.read(None)
     assert not nobody
-    assert [opened(sealed(signer), nobody) for signer in (BUILDER, HOLDER)] == [UNTRUSTED, UNTRUSTED]
+    assert opened(sealed(), nobody) == UNTRUSTED
 
 
 def test_a_signature_counts_only_within_the_keys_dates_by_the_time_in_the_envelope(tmp_path: Path) -> None:
@@ -147,7 +142,7 @@ def test_of_ten_thousand_changed_envelopes_none_is_accepted(trust: Trust) -> Non
         encode_entry(other_key, PipelineEntry(ENTRY.manifest, b"other words", ENTRY.native)), BUILDER, now_s=SIGNED_AT_S
     )
     again = signed(encode_entry(KEY, PipelineEntry(ENTRY.manifest, b"SPIR-V WORDS", ENTRY.native)), BUILDER, now_s=SIGNED_AT_S)
-    good = [sealed(), sealed(HOLDER), again]
+    good = [sealed(), again]
     accepted = {one: decode_entry(KEY, one[96:])[1] for one in good}
     assert None not in accepted.values()
     pool = [*good, second, ENTRY_BYTES]

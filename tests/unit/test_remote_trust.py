@@ -16,7 +16,6 @@ from signing import BUILDER, STRANGER, key_file, signer_of, trust_file, trusting
 from vyre_driver.errors import BackendUnavailable, FileUnusable, InvalidSetting
 from vyre_driver.remote import trust
 from vyre_driver.remote.trust import (
-    HmacSigner,
     Trust,
     make_key,
     read_signer,
@@ -140,21 +139,18 @@ def test_a_signing_key_that_others_may_read_or_that_lies_in_the_cache_is_refused
 
 
 def test_the_settings_name_whom_to_trust_and_what_to_sign_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (trust_of_settings(None), signer_of_settings(None, None)) == (Trust({}), None)
-    holder = signer_of_settings(b"k" * 32, None)
-    assert (type(holder), bool(trust_of_settings(b"k" * 32))) == (HmacSigner, True)
+    assert (trust_of_settings(), signer_of_settings(None)) == (Trust({}), None)
     monkeypatch.setenv("VYRE_CACHE_TRUST_FILE", str(trust_file(tmp_path / "trust")))
     monkeypatch.setenv("VYRE_CACHE_SIGN_KEY_FILE", str(key_file(tmp_path / "key")))
-    signer = signer_of_settings(b"k" * 32, None)
+    signer = signer_of_settings(None)
     assert signer is not None
-    assert (signer.key_id, list(trust_of_settings(None).keys)) == (BUILDER.key_id, [BUILDER.key_id])
+    assert (signer.key_id, list(trust_of_settings().keys)) == (BUILDER.key_id, [BUILDER.key_id])
 
 
-def test_without_cryptography_keys_are_refused_and_hmacs_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cryptography_keys_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     trust._verifier.cache_clear()  # noqa: SLF001 -- of the tests before, which had the package
     path = trust_file(tmp_path / "trust")
     kind, code, message = refusal(lambda: Trust.read(path))
     assert (kind, code) == (BackendUnavailable, 2004)
     assert message.endswith("Fix: pip install 'vyre-driver[remote]'.")
-    assert Trust.read(None, b"k" * 32)

@@ -321,16 +321,16 @@ def _sign(cache: DiskPipelineCache) -> Callable[[bytes, PipelineEntry], bytes]:
     return lambda digest, entry: sealed_entry(digest, entry, signer)
 
 
-def _opener(cache: DiskPipelineCache, *, trust_all: bool) -> Callable[[bytes], tuple[Verdict, bytes | None]] | None:
+def _opener(*, trust_all: bool) -> Callable[[bytes], tuple[Verdict, bytes | None]] | None:
     """Return what opens the entries of a signed bundle; None where nobody is trusted."""
-    if not trust_all and cache.hmac_key is None and settings.text(settings.CACHE_TRUST_FILE) is None:
+    if not trust_all and settings.text(settings.CACHE_TRUST_FILE) is None:
         return None
     from vyre_driver.remote.envelope import ENVELOPE_BYTES, opened
     from vyre_driver.remote.trust import trust_of_settings
 
     if trust_all:
         return lambda data: (Verdict.HIT, data[ENVELOPE_BYTES:])
-    trust = trust_of_settings(cache.hmac_key)
+    trust = trust_of_settings()
     return (lambda data: opened(data, trust, MAX_ENTRY_BYTES)[:2]) if trust else None
 
 
@@ -349,7 +349,7 @@ def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
                 return _tell_bundle(options, file, devices)
             wanted = None if options.any_device else {ids for _, ids in devices}
             with progress("importing") as step:
-                opener = _opener(cache, trust_all=options.trust)
+                opener = _opener(trust_all=options.trust)
                 report = import_bundle(cache, file, trust=options.trust, devices=wanted, progress=step, opened=opener)
     except OSError as error:
         raise _unusable("read", options.file, error) from error

@@ -18,7 +18,7 @@ from vyre_driver.cli.progress import human_bytes, human_count, human_measure, pr
 from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings
-from vyre_driver.remote.envelope import MAX_VALUE_BYTES, opened, signed_at
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES, has_hmac, opened, signed_at
 from vyre_driver.remote.exchange import pull, push
 from vyre_driver.remote.names import ENTRIES, WRITE_PROBE, device_name, device_name_of_manifest, entry_name, tombstone_name
 from vyre_driver.remote.opening import breaker_of
@@ -48,6 +48,10 @@ _FIXES: dict[FailureKind, str] = {
     "full": "give the store more room, or let it forget what was not used (docs/fleet.md)",
     "other": "look at what the store logged",
 }
+_HMAC = (
+    "signed with an HMAC, which 0.2 took. Fix: remove it from the store, and push it again with a key that vyre-driver cache "
+    "keygen has made (VYRE_CACHE_SIGN_KEY_FILE)."
+)
 _NO_CODE = (
     "there is no compiled code to share: the Vulkan driver here gives none, as Mesa's CPU driver, so entries hold SPIR-V alone"
 )
@@ -82,7 +86,7 @@ def asked() -> Iterator[Store]:
 
 def needed_signer(cache: DiskPipelineCache) -> Signer:
     """Return what signs; raises InvalidCommand without a key."""
-    signer = signer_of_settings(cache.hmac_key, cache.root)
+    signer = signer_of_settings(cache.root)
     if signer is None:
         raise InvalidCommand(
             "there is no key to sign with",
@@ -91,9 +95,9 @@ def needed_signer(cache: DiskPipelineCache) -> Signer:
     return signer
 
 
-def needed_trust(cache: DiskPipelineCache) -> Trust:
+def needed_trust() -> Trust:
     """Return whose signatures are taken; raises InvalidCommand where that is nobody."""
-    trust = trust_of_settings(cache.hmac_key)
+    trust = trust_of_settings()
     if not trust:
         raise InvalidCommand(
             "nobody is trusted, so nothing would be taken",
@@ -104,7 +108,7 @@ def needed_trust(cache: DiskPipelineCache) -> Trust:
 
 def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Tell what the store is, how long it takes, whether this user may write to it, and what it has for the devices here."""
-    trust, signer = trust_of_settings(cache.hmac_key), signer_of_settings(cache.hmac_key, cache.root)
+    trust, signer = trust_of_settings(), signer_of_settings(cache.root)
     with asked() as store:
         store.ping()
         began = time.perf_counter()
@@ -113,7 +117,7 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         may_write = _may_write(store)
         counts = [(one.name, sum(1 for _ in store.names(f"{ENTRIES}{_store_name(one)}:"))) for one in physical_devices()]
     left_alone = _left_alone(cache)
-    trusted = sorted({key.name for key in trust.keys.values()}) + (["the cache's own key"] if trust.hmac_key else [])
+    trusted = sorted({key.name for key in trust.keys.values()})
     tell(
         options,
         {
@@ -180,7 +184,7 @@ def run_push(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 
 def run_pull(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Take what the store has for the devices here; status 1 when some were refused."""
-    trust = needed_trust(cache)
+    trust = needed_trust()
     here = physical_devices()
     names = None if options.any_device else [_store_name(one) for one in here]
     ids = None if options.any_device else {ids_of(one) for one in here}
@@ -210,7 +214,7 @@ def _by(signers: Counter[str]) -> str:
 def run_why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Tell what the store has under a key, who signed it, and whether it would be taken."""
     key, names = _asked_for(cache, options.key)
-    trust = trust_of_settings(cache.hmac_key)
+    trust = trust_of_settings()
     with asked() as store:
         values = store.fetch(
             [*(entry_name(one, key) for one in names), *(tombstone_name(one, key) for one in names)], MAX_VALUE_BYTES
@@ -228,6 +232,7 @@ def run_why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     told += [] if verdict is Verdict.HIT else [verdict.value]
     told += ["its blob kills the driver, says a tombstone"] if deadly else []
     told += [human_bytes(size)] if size else []
+    told += [_HMAC] if data is not None and has_hmac(data) else []
     tell(
         options,
         {

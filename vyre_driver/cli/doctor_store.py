@@ -28,7 +28,7 @@ def _asked() -> Check:
     from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
 
     cache = DiskPipelineCache.from_settings()
-    trust, signer = trust_of_settings(cache.hmac_key), signer_of_settings(cache.hmac_key, cache.root)
+    trust, signer = trust_of_settings(), signer_of_settings(cache.root)
     with asked() as store:
         store.ping()
         began = time.perf_counter()
@@ -50,6 +50,6 @@ def _asked() -> Check:
     if not trust:
         fix = f"name a file of public keys by {settings.CACHE_TRUST_FILE.variable}"
         return Check("store", State.WARNING, f"{says}, and nothing is taken: nobody is trusted", fixes=(fix,), facts=facts)
-    names = ", ".join(sorted(key.name for key in trust.keys.values())) or settings.CACHE_HMAC_KEY_FILE.variable
+    names = ", ".join(sorted(key.name for key in trust.keys.values()))
     sends = "what is compiled here is signed" if signer is not None else "nothing is signed here"
     return Check("store", State.OK, f"{says}; taken is what {names} has signed, and {sends}", facts=facts)

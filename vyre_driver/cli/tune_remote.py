@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run_push(options: argparse.Namespace, records: Sequence[tuple[AutotuneKey, AutotuneRecord]]) -> int:
     """Store the records of the devices here, signed; the better measured of two stays."""
     cache = DiskPipelineCache.from_settings()
-    signer, trust = needed_signer(cache), trust_of_settings(cache.hmac_key)
+    signer, trust = needed_signer(cache), trust_of_settings()
     stored = known = 0
     here = {(one.name, f"{one.driver_name} {one.driver_info}".strip()): one for one in physical_devices()}
     with asked() as store:
@@ -46,7 +46,7 @@ def run_push(options: argparse.Namespace, records: Sequence[tuple[AutotuneKey, A
 
 def run_pull(options: argparse.Namespace) -> int:
     """Take the records for the devices here; the better measured of two stays. Status 1 when some were refused."""
-    trust = needed_trust(DiskPipelineCache.from_settings())
+    trust = needed_trust()
     path = records_file(options)
     local = AutotuneStore.load(path)
     signers: Counter[str] = Counter()

@@ -6,8 +6,8 @@ Layout, version 1, little-endian, before what it vouches for:
 |---|---|---|
 | 0 | 8 | magic: ``VYRESIGN`` an entry, ``VYREDEAD`` a tombstone, ``VYRETUNE`` a tuning record |
 | 8 | 4 | version, 1 |
-| 12 | 4 | scheme: 1 HMAC-SHA-256 (32 bytes, then zeros), 2 Ed25519 |
-| 16 | 8 | BLAKE3 of the public key, its first 8 bytes; zeros for an HMAC |
+| 12 | 4 | scheme: 2, Ed25519 (1 was HMAC-SHA-256, until 0.2) |
+| 16 | 8 | BLAKE3 of the public key, its first 8 bytes |
 | 24 | 8 | when it was signed, seconds since 1970, by the signer's clock |
 | 32 | 64 | signature over a text of its kind, the 32 bytes above, and what is vouched for |
 
@@ -37,7 +37,7 @@ MAX_VALUE_BYTES = 16 << 20
 """The longest value that is taken from a store: one more byte and it is refused."""
 MAX_RECORD_BYTES = 64 << 10
 _HEAD = struct.Struct("<8sII8sQ")
-_SIGNATURE_BYTES = 64
+_HMAC, _ED25519 = 1, 2
 _SIGNED_OF_ENTRY = 80
 _DIGEST_BYTES = 32
 
@@ -131,10 +131,15 @@ def signed_at(data: bytes) -> int:
     return int(_HEAD.unpack_from(data)[4]) if len(data) >= ENVELOPE_BYTES else 0
 
 
+def has_hmac(data: bytes) -> bool:
+    """Return whether an entry's envelope has an HMAC, as those of 0.2 may have, and no signature of a named key."""
+    return data.startswith(_ENTRY.magic) and len(data) >= ENVELOPE_BYTES and int(_HEAD.unpack_from(data)[2]) == _HMAC
+
+
 def _envelope(kind: _Kind, body: bytes, signer: Signer, now_s: int | None) -> bytes:
     at_s = int(time.time()) if now_s is None else now_s
-    head = _HEAD.pack(kind.magic, ENVELOPE_VERSION, signer.scheme, signer.key_id, at_s)
-    return head + signer.sign(kind.domain + head + body).ljust(_SIGNATURE_BYTES, b"\0")
+    head = _HEAD.pack(kind.magic, ENVELOPE_VERSION, _ED25519, signer.key_id, at_s)
+    return head + signer.sign(kind.domain + head + body)
 
 
 def _judged(kind: _Kind, data: bytes, body: bytes, body_bytes: int, trust: Trust) -> tuple[Verdict, str]:
@@ -146,7 +151,9 @@ def _judged(kind: _Kind, data: bytes, body: bytes, body_bytes: int, trust: Trust
     if len(data) < ENVELOPE_BYTES or len(body) < body_bytes:
         return Verdict.TRUNCATED, ""
     _, version, scheme, key, at_s = _HEAD.unpack_from(data)
-    if version != ENVELOPE_VERSION:
+    if version != ENVELOPE_VERSION or scheme == _HMAC:
         return Verdict.OUTDATED, ""
-    name = trust.signer_of(scheme, key, at_s, kind.domain + data[: _HEAD.size] + body, data[_HEAD.size : ENVELOPE_BYTES])
+    if scheme != _ED25519:
+        return Verdict.UNTRUSTED, ""
+    name = trust.signer_of(key, at_s, kind.domain + data[: _HEAD.size] + body, data[_HEAD.size : ENVELOPE_BYTES])
     return (Verdict.HIT, name) if name else (Verdict.UNTRUSTED, "")

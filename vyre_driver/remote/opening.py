@@ -43,7 +43,7 @@ def open_tier(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) 
     address = checked_address(url)
     timeout_s = settings.seconds(settings.CACHE_REMOTE_TIMEOUT) or DEFAULT_TIMEOUT_S
     secret_file = settings.absolute_path(settings.CACHE_REMOTE_SECRET_FILE)
-    trust, signer = trust_of_settings(cache.hmac_key), signer_of_settings(cache.hmac_key, cache.root)
+    trust, signer = trust_of_settings(), signer_of_settings(cache.root)
     if mode == "write" and signer is None:
         variable = settings.CACHE_REMOTE_MODE.variable
         raise InvalidSetting(

@@ -1,10 +1,9 @@
 """Whose signatures are taken, and the key that this process signs with.
 
-Checking an HMAC takes the key that makes one: right where all who read also write, wrong where one reader that was broken into
-must not be able to write for a thousand others. There entries are signed with Ed25519, by named keys that can be taken back
-one by one.
+Entries are signed with Ed25519, by named keys that can be taken back one by one: a reader that was broken into cannot write
+for a thousand others.
 
-Source: RFC 8032 (Ed25519), RFC 2104 (HMAC).
+Source: RFC 8032 (Ed25519).
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import functools
-import hmac
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
@@ -30,11 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-HMAC_SCHEME, ED25519_SCHEME = 1, 2
-HMAC_NAME = "VYRE_CACHE_HMAC_KEY_FILE"
-"""What a holder of the cache's own key is called: there are no names to tell holders apart."""
 KEY_ID_BYTES = 8
-_NO_KEY_ID = bytes(KEY_ID_BYTES)
 _KEY_BYTES = 32
 _MOST_TRUST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -45,44 +39,15 @@ _KEY_FIX = "make one with vyre-driver cache keygen FILE, mode 600, outside the c
 _TRUST_FIX = "write lines NAME BASE64-KEY [from=2026-01-31] [until=2026-12-31], as vyre-driver cache keygen prints them"
 
 
-class Signer(Protocol):
-    """What signs: its scheme and the id of its key stand in the envelope."""
-
-    @property
-    def scheme(self) -> int:
-        """How it signs."""
-
-    @property
-    def key_id(self) -> bytes:
-        """Eight bytes."""
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the signature, 32 or 64 bytes."""
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class HmacSigner:
-    """Signs with the key that everybody of one owner holds."""
-
-    key: bytes
-    scheme: int = HMAC_SCHEME
-    key_id: bytes = _NO_KEY_ID
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the HMAC-SHA-256 of a message."""
-        return hmac.digest(self.key, message, "sha256")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Ed25519Signer:
-    """Signs with a private key: cryptography's object."""
+class Signer:
+    """Signs with a private key: cryptography's object. An envelope names it by the eight bytes of ``key_id``."""
 
     private: Any
     key_id: bytes
-    scheme: int = ED25519_SCHEME
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature of a message."""
+        """Return the signature of a message, 64 bytes."""
         signature: bytes = self.private.sign(message)
         return signature
 
@@ -105,14 +70,13 @@ class TrustedKey:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trust:
-    """Whose signatures are taken: public keys by their ids, and the holders of a key of our own."""
+    """Whose signatures are taken: public keys by their ids."""
 
     keys: Mapping[bytes, TrustedKey]
-    hmac_key: bytes | None = None
 
     @classmethod
-    def read(cls, path: Path | None, hmac_key: bytes | None = None) -> Trust:
-        """Return what a trust file says, with a key of our own beside it; without either nobody is trusted.
+    def read(cls, path: Path | None) -> Trust:
+        """Return what a trust file says; without one nobody is trusted.
 
         Each line is ``NAME BASE64-KEY [from=DATE] [until=DATE]``, or empty, or a remark behind a ``#``. The dates are days of
         UTC and belong to the range; they are compared with the time within a signature, never with the clock here.
@@ -125,7 +89,7 @@ class Trust:
             If it names keys and ``cryptography`` is not installed.
         """
         if path is None:
-            return cls({}, hmac_key)
+            return cls({})
         data = read_key_file(settings.CACHE_TRUST_FILE, path, (0, _MOST_TRUST_BYTES), _TRUST_FIX, is_secret=False)
         keys: dict[bytes, TrustedKey] = {}
         # Python's lines end at six more characters, which editors show within a remark.
@@ -138,33 +102,28 @@ class Trust:
             if problem or isinstance(key, str):
                 raise unfit_key_file(settings.CACHE_TRUST_FILE, path, f"line {number} {problem}", _TRUST_FIX)
             keys[key_id(key.public)] = key
-        return cls(keys, hmac_key)
+        return cls(keys)
 
     def __bool__(self) -> bool:
         """Whether anybody is trusted."""
-        return bool(self.keys) or self.hmac_key is not None
+        return bool(self.keys)
 
     def and_of(self, signer: Signer) -> Trust:
         """Return a trust that takes what a signer of this process signs too, to compare with what it has stored before."""
-        if isinstance(signer, Ed25519Signer):
-            own = TrustedKey("this machine", signer.public_key, 0, (1 << 64) - 1)
-            return Trust({signer.key_id: own, **self.keys}, self.hmac_key)
-        return Trust(self.keys, signer.key if isinstance(signer, HmacSigner) else self.hmac_key)
+        own = TrustedKey("this machine", signer.public_key, 0, (1 << 64) - 1)
+        return Trust({signer.key_id: own, **self.keys})
 
-    def signer_of(self, scheme: int, name: bytes, at_s: int, message: bytes, signature: bytes) -> str:
+    def signer_of(self, name: bytes, at_s: int, message: bytes, signature: bytes) -> str:
         """Return the name of the signer of a message, empty where it is not a trusted one.
 
         Parameters
         ----------
-        scheme, name, at_s
-            What the envelope says: the scheme, the id of the key, and when it was signed.
+        name, at_s
+            What the envelope says: the id of the key, and when it was signed.
         message, signature
             What was signed, and the 64 bytes that stand for it.
         """
-        if scheme == HMAC_SCHEME:
-            made = b"" if self.hmac_key is None else HmacSigner(self.hmac_key).sign(message).ljust(64, b"\0")
-            return HMAC_NAME if name == _NO_KEY_ID and hmac.compare_digest(made, signature) else ""
-        key = self.keys.get(name) if scheme == ED25519_SCHEME else None
+        key = self.keys.get(name)
         if key is None or not key.since <= at_s <= key.until:
             return ""
         invalid = _ed25519()[1]
@@ -180,7 +139,7 @@ def key_id(public: bytes) -> bytes:
     return blake3(public).digest()[:KEY_ID_BYTES]
 
 
-def read_signer(path: Path, root: Path | None = None) -> Ed25519Signer:
+def read_signer(path: Path, root: Path | None = None) -> Signer:
     """Return the signer of the private key in a file that ``keygen`` made.
 
     Raises
@@ -198,7 +157,7 @@ def read_signer(path: Path, root: Path | None = None) -> Ed25519Signer:
     return _signer(_ed25519()[0].Ed25519PrivateKey.from_private_bytes(seed))
 
 
-def make_key(path: Path) -> Ed25519Signer:
+def make_key(path: Path) -> Signer:
     """Write a new private key into a new file, mode 600, and return its signer.
 
     Raises
@@ -226,7 +185,7 @@ def make_key(path: Path) -> Ed25519Signer:
     return _signer(private)
 
 
-def trust_line(name: str, signer: Ed25519Signer) -> str:
+def trust_line(name: str, signer: Signer) -> str:
     """Return the line of a trust file that has others take what this signer signs."""
     return f"{name} {base64.b64encode(signer.public_key).decode()}"
 
@@ -236,21 +195,19 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def trust_of_settings(hmac_key: bytes | None) -> Trust:
-    """Return whom VYRE_CACHE_TRUST_FILE and the cache's own key say to trust; raises as ``Trust.read``."""
-    return Trust.read(settings.absolute_path(settings.CACHE_TRUST_FILE), hmac_key)
+def trust_of_settings() -> Trust:
+    """Return whom the file that VYRE_CACHE_TRUST_FILE names says to trust; raises as ``Trust.read``."""
+    return Trust.read(settings.absolute_path(settings.CACHE_TRUST_FILE))
 
 
-def signer_of_settings(hmac_key: bytes | None, root: Path | None) -> Signer | None:
-    """Return the signer of VYRE_CACHE_SIGN_KEY_FILE, or of the cache's own key; None without; raises as ``read_signer``."""
+def signer_of_settings(root: Path | None) -> Signer | None:
+    """Return the signer of VYRE_CACHE_SIGN_KEY_FILE, None without it; raises as ``read_signer``."""
     path = settings.absolute_path(settings.CACHE_SIGN_KEY_FILE)
-    if path is not None:
-        return read_signer(path, root)
-    return None if hmac_key is None else HmacSigner(hmac_key)
+    return None if path is None else read_signer(path, root)
 
 
-def _signer(private: Any) -> Ed25519Signer:  # noqa: ANN401 -- cryptography's
-    return Ed25519Signer(private, key_id(private.public_key().public_bytes_raw()))
+def _signer(private: Any) -> Signer:  # noqa: ANN401 -- cryptography's
+    return Signer(private, key_id(private.public_key().public_bytes_raw()))
 
 
 def _key_of(words: list[str]) -> TrustedKey | str:

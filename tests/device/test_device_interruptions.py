@@ -1,16 +1,18 @@
-"""Ctrl-C at single bytecodes of ours, drawn by a fixed seed; ``make stress`` tries all of them."""
+"""Ctrl-C at random moments of opening, compiling, calling, submitting and closing; ``make stress`` does so for ten minutes."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from interruptions import Child, drawn, summary
+from interruptions import Child
 
 pytestmark = pytest.mark.device
 
 
 @pytest.mark.parametrize("count", [24, pytest.param(300, marks=pytest.mark.thorough)])
-def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left(count: int) -> None:
-    child = Child("interruption.py")
-    points = drawn(child.points(), count)
-    wrong, reached = child.complaints(points)
-    assert (wrong, reached > count * 0.8) == ({}, True), summary(wrong)  # threads take part: a step may be one later
+def test_signals_at_random_moments_end_no_process_and_lose_nothing(count: int) -> None:
+    done = Child("interruption_signals.py").run("1", "", "600", str(count))
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["complaints"], sum(told["interrupted"].values())) == ([], count)

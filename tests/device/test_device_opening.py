@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from interrupts import interrupted_at
 
 from vyre_driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
-from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.kompute.results import VK_TIMEOUT
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan.layer import _layer, enable
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,24 +66,6 @@ def test_no_other_thread_ever_sees_the_loaders_variables_while_drivers_are_opene
     ends.set()
     thread.join()
     assert (seen, layers, looks > 100) == ({(None, None, None)}, [True] * 10, True)
-
-
-def test_an_interrupt_at_any_bytecode_of_opening_leaves_the_environment_and_the_next_driver_whole() -> None:
-    codes = {enable.create_under_layer.__code__, KomputeDevice._open.__code__, KomputeDevice.__init__.__code__}  # noqa: SLF001
-    Driver().close()
-    found, step = [], 0
-    while True:
-        step += 1
-        made: list[Driver] = []
-        if not interrupted_at(step, codes, lambda made=made: made.append(Driver())):
-            break
-        found.append(variables())
-    made[0].close()
-    with Driver() as driver:
-        kernel = driver.compile(shipped_module("saxpy"))
-        right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X)
-        assert (right, driver.context.device.layer is not None) == (True, True)
-    assert (found, len(found) > 20) == ([(None, None, None)] * len(found), True)
 
 
 @pytest.mark.usefixtures("witness")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 CHILDREN = Path(__file__).parents[1] / "device" / "children"
 HANGS_AFTER_S = 3600
-DRAWN_BY = 20_260_318
 
 
 class Child:
@@ -71,11 +69,6 @@ class Child:
                 wrong[str(left[tried[-1]])] = [f"status {done.returncode}: {done.stderr[-3000:]}"]
             left = left[tried[-1] + 1 :]
         return wrong, reached
-
-
-def drawn(points: Sequence[list[Any]], count: int) -> list[list[Any]]:
-    """Return so many of the points, always the same, scene by scene."""
-    return sorted(random.Random(DRAWN_BY).sample(points, count), key=lambda point: str(point[0]))  # noqa: S311 -- no secret
 
 
 def summary(wrong: Mapping[str, list[str]]) -> str:

@@ -11,19 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING
 
 import pytest
 from descriptors import descriptors_over_1024
-from interrupts import interrupted_at
 
 from vyre_driver.process import workers
 from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, answer_of, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
 
 LONG = 30.0
 SPAWNS = "sleep 600 & echo $! >spawned; echo '\"ready\"'; wait"
@@ -192,40 +189,6 @@ def test_a_tool_that_is_none_is_an_error_of_the_system() -> None:
     with pytest.raises(FileNotFoundError):
         run_tool(["/nowhere/tool"], b"", LONG)
     assert held() == before
-
-
-def codes(*places: object) -> set[CodeType]:
-    """The functions, or all functions of the classes."""
-    functions = [one for place in places for one in (vars(place).values() if isinstance(place, type) else [place])]
-    return {one.__code__ for one in functions if isinstance(one, FunctionType)}
-
-
-def asked() -> None:
-    with Worker("exec cat") as worker:
-        worker.ask(1, LONG)
-
-
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # an interrupt drops it as it is
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # and is raised in finalizers
-@pytest.mark.parametrize(
-    ("call", "interrupted"),
-    [
-        (asked, codes(Worker)),
-        (lambda: answer_of("echo 1", within=LONG), codes(answer_of)),
-        (lambda: run_tool(["cat"], b"given", LONG), codes(run_tool, workers._Session)),  # noqa: SLF001
-    ],
-    ids=["asked", "answer_of", "run_tool"],
-)
-@pytest.mark.usefixtures("scripts")
-def test_an_interrupt_at_any_bytecode_leaves_neither_child_nor_descriptor(
-    call: Callable[[], None], interrupted: set[CodeType]
-) -> None:
-    before = held()
-    step = 1
-    while interrupted_at(step, interrupted, call):
-        assert held() == before, step
-        step += 1
-    assert step > len(interrupted) * 20
 
 
 CHILD = """

@@ -62,7 +62,7 @@ class Pruner:
         self._directory = directory
         self._tally = tally
         self._bytes_to_prune: int | None = None
-        # As in Room: each step is one atomic operation of the set, and the end of a listener runs no bytecode.
+        # As in Room: each step is one atomic operation of the set, for a listener may be collected at any time.
         self._listeners: set[weakref.ref[EvictionListener]] = set()
 
     def tell(self, listener: EvictionListener) -> None:

@@ -344,7 +344,7 @@ class KomputeDevice:
             self._manager = None
 
 
-# By generation. References without a callback: what an interrupt falls into there, Python prints and forgets.
+# By generation.
 _OPEN: dict[int, weakref.ref[KomputeDevice]] = {}
 _generations = itertools.count(1)
 

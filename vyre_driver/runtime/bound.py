@@ -225,7 +225,6 @@ class RecentBindings:
         """
         number = next(self._numbers)
         self._bound[number] = bound
-        # The end of a lifetime runs no bytecode of ours, in which Python would raise an interrupt only to print and lose it.
         # What it empties is not the dict of the references, which would then hold itself.
         drop = functools.partial(self._bound.pop, number)  # called with the reference, which pop returns where nothing is left
         self._entries[key] = number, [weakref.ref(lifetime, drop) for lifetime in lifetimes]

@@ -2,7 +2,7 @@
 
 Usage: LD_PRELOAD=failing_malloc.so PYTHONMALLOC=malloc interruption_memory.py points | strike < POINTS
 
-As interruption.py, with sites for points: [scene, module, three offsets in it]. An act may end with MemoryError, or with an
+Points are sites: [scene, module, three offsets in it]. An act may end with MemoryError, or with an
 error of ours that says what there was too little memory for, or go on where it can do without.
 """
 

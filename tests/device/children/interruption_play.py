@@ -15,7 +15,7 @@ from interruption_scenes import SCENES
 from interruption_world import Stage, World, device_left, process_left
 
 HANGS_AFTER_S = 60
-RECORDED_WITHIN_S = 900  # a scene; some are traced at each bytecode
+RECORDED_WITHIN_S = 900  # a scene
 
 
 class Point(Protocol):

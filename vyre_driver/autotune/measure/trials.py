@@ -38,8 +38,7 @@ _LEAST_TIMED_NS = 1_000_000
 _BUSY_NS = 10_000_000  # of work that is handed over at once, so that the device does not wait for the host in between
 _MAX_REPEATS = 1000
 
-# What still runs is let go with its driver, and not before: to let go of it is to wait for it. The callback is no bytecode,
-# in which Python would raise an interrupt only to print and lose it.
+# What still runs is let go with its driver, and not before: to let go of it is to wait for it.
 _running: dict[weakref.ref[BaseDriver], list[object]] = {}
 
 

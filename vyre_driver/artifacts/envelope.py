@@ -43,7 +43,7 @@ class Envelope(Runnable):
         body, digest = FRAME.unwrap(data)
         document = Document(FRAME.what, FRAME.body_at)
         version, neutral, targets = document.members(document.parse(body), "the envelope", *_MEMBERS)
-        if version != FRAME.version:
+        if document.number(version, "schema_version") != FRAME.version:
             document.refuse(f"schema_version is not the {FRAME.version} of its frame")
         artifact = NeutralArtifact.from_bytes(document.octets(neutral, "neutral_artifact"))
         items = enumerate(document.items(targets, "target_payloads"))

@@ -12,10 +12,10 @@ from blake3 import blake3
 from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.graph_wire import graph_bytes, read_graph
 from vyre_driver.artifacts.parts import GraphInput, GraphNode, GraphValue, Lifetime
-from vyre_driver.artifacts.schedule import Runnable, Schedule, Value
+from vyre_driver.artifacts.schedule import Runnable, Schedule, Value, mapping_of
 from vyre_driver.artifacts.wiring import Made, Taken, WiredNode, schedule_of
-from vyre_driver.checks import U64_MAX, integer_within
-from vyre_driver.errors import InvalidInput
+from vyre_driver.checks import U32_MAX, U64_MAX, integer_within, items_of
+from vyre_driver.errors import InvalidInput, InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class Graph(Runnable):
 
     def __post_init__(self) -> None:
         """Check names and nodes; raises InvalidProgram."""
+        for name in ("externals", "nodes"):
+            items = items_of(getattr(self, name))
+            if items is None:
+                raise InvalidProgram(f"{name} of a graph are no sequence", fix=f"give a tuple of {name}")
+            object.__setattr__(self, name, tuple(items))
         object.__setattr__(self, "values", values_of(self.externals, self.nodes))
 
     @classmethod
@@ -54,7 +59,7 @@ class Graph(Runnable):
         InvalidContainer
             If they are not one such graph.
         """
-        return cls(*read_graph(data))
+        return read_graph(data, cls)
 
     def to_wire(self) -> bytes:
         """Return the graph as upstream writes it; raises InvalidProgram if a program has no wire form."""
@@ -85,7 +90,9 @@ class Graph(Runnable):
         InvalidInput
             If a digest has another length, or symbols and constants are not those of the graph.
         """
-        symbols, constants = symbols or {}, constants or {}
+        symbols, constants = mapping_of(symbols, "symbols"), mapping_of(constants, "constants")
+        if integer_within(artifact_schema, 0, U32_MAX) is None:
+            raise InvalidInput(f"artifact_schema is {artifact_schema!r}", fix="give a number from 0 to 2**32 - 1")
         names = {extent for value in self.values for extent in value.contract.shape if isinstance(extent, str)}
         _check_names("symbols", symbols, names)
         constant_names = {value.name for value in self.values if value.contract.lifetime is Lifetime.CONSTANT}
@@ -132,8 +139,9 @@ def _may_change(port: GraphInput) -> bool:
 def _check_names(what: str, values: Mapping[str, object], names: set[str]) -> None:
     if set(values) != names:
         wrong = sorted(map(str, set(values) ^ names))
+        given = sorted(values, key=str)
         raise InvalidInput(
-            f"the {what} of the graph are {sorted(names)}, and {sorted(values)} are given ({wrong[0]!r} is in one alone)",
+            f"the {what} of the graph are {sorted(names)}, and {given} are given ({wrong[0]!r} is in one alone)",
             fix=f"give exactly the {what} of the graph",
         )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NoReturn
 
-from vyre_driver.artifacts.parts import GraphValue, Lifetime
+from vyre_driver.artifacts.parts import Contract, GraphNode, GraphValue, Lifetime
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.fields import brief, encoded_text, instance, refuse
+from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.artifacts.parts import Contract, GraphInput, GraphNode, GraphOutput
+    from vyre_driver.artifacts.parts import GraphInput, GraphOutput
     from vyre_driver.ir.buffers import BufferDecl
 
 _READ = frozenset({BufferAccess.READ_ONLY, BufferAccess.READ_WRITE, BufferAccess.UNIFORM})
@@ -33,17 +36,23 @@ def values_of(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> tu
     Raises
     ------
     InvalidProgram
-        For a name that is there twice, or a node that does not fit its program or the values before it; ``node`` of the
-        error's context is the node's place, None for a value from outside.
+        For a field without a place in the format, a name that is there twice, or a node that does not fit its program or the
+        values before it; ``node`` of the error's context is the node's place, None for a value from outside.
     """
     values = list(externals)
     names: set[str] = set()
     for value in externals:
+        instance(value, GraphValue, "a value from outside")
         _take_name(names, value.name, None)
+        _check_contract(value.contract, f"value {value.name!r}")
     for place, node in enumerate(nodes):
+        instance(node, GraphNode, "a node")
+        instance(node.program, Program, "the program of a node")
         for name in (node.name, *(output.name for output in node.outputs)):
             _take_name(names, name, place)
         try:
+            for port in (*node.inputs, *node.outputs):
+                _check_contract(port.contract, f"buffer {port.buffer!r}")
             _check_node(values, node)
         except InvalidProgram as error:
             raise InvalidProgram(f"node {node.name!r}: {error.problem}", fix=error.fix, node=place) from None
@@ -52,6 +61,7 @@ def values_of(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> tu
 
 
 def _take_name(names: set[str], name: str, node: int | None) -> None:
+    encoded_text(name, "the name of a value or a node")
     if name in names:
         raise InvalidProgram(f"two values or nodes of the graph are called {name!r}", fix="give each its own name", node=node)
     names.add(name)
@@ -61,17 +71,32 @@ def _refuse(problem: str) -> NoReturn:
     raise InvalidProgram(problem, fix="connect the node as its program declares its buffers")
 
 
+def _check_contract(contract: Contract, what: str) -> None:
+    """Check that each field of a contract has a place in the format."""
+    instance(contract, Contract, f"the contract of {what}")
+    instance(contract.element, DataType, f"the element type of {what}")
+    instance(contract.shape, tuple, f"the shape of {what}")
+    instance(contract.lifetime, Lifetime, f"the lifetime of {what}")
+    if contract.access not in _ALLOWED:
+        refuse(f"the access of {what} is {brief(contract.access)}", f"give {', '.join(access.name for access in _ALLOWED)}")
+    for extent in contract.shape:
+        if isinstance(extent, str):
+            encoded_text(extent, f"a symbol in the shape of {what}")
+        elif type(extent) is not int or not 0 <= extent <= U64_MAX:
+            refuse(f"the shape {brief(contract.shape)} has an extent that is no u64", "give numbers from 0 to 2**64 - 1")
+
+
 def _check_node(values: Sequence[GraphValue], node: GraphNode) -> None:
     buffers = {buffer.name: buffer for buffer in reversed(node.program.buffers)}
     bound: set[str] = set()
     taken: dict[int, str] = {}  # the buffer by the value
     for port in node.inputs:
+        if type(port.value) is not int or not 0 <= port.value < len(values):
+            _refuse(f"value {port.value} of buffer {port.buffer!r} is none of the {len(values)} before the node")
         if port.buffer in bound:
             _refuse(f"buffer {port.buffer!r} is bound twice")
         if port.value in taken:
             _refuse(f"value {port.value} is bound to the buffers {taken[port.value]!r} and {port.buffer!r}")
-        if not 0 <= port.value < len(values):
-            _refuse(f"value {port.value} of buffer {port.buffer!r} is none of the {len(values)} before the node")
         bound.add(port.buffer)
         taken[port.value] = port.buffer
         provided, expected = values[port.value].contract, port.contract
@@ -120,8 +145,6 @@ def _check_buffer(buffers: Mapping[str, BufferDecl], port: GraphInput | GraphOut
 def elements_of(contract: Contract) -> int | None:
     """Return the number of elements, None where a symbol decides it; raises InvalidProgram if it passes 64 bits."""
     extents = [extent for extent in contract.shape if isinstance(extent, int)]
-    if any(not 0 <= extent <= U64_MAX for extent in extents):
-        _refuse(f"the shape {contract.shape} has an extent that is no u64")
     if len(extents) < len(contract.shape):
         return None
     count = math.prod(extents)

@@ -19,12 +19,11 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from vyre_driver.artifacts.data_types import as_json, data_type
 from vyre_driver.artifacts.documents import MAX_NAME_BYTES, Document
 from vyre_driver.artifacts.faults import program_of, refuse, whole_bytes
-from vyre_driver.artifacts.graph_rules import values_of
 from vyre_driver.artifacts.parts import Contract, GraphInput, GraphNode, GraphOutput, GraphValue, Lifetime
 from vyre_driver.errors import InvalidContainer, InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess
@@ -33,9 +32,11 @@ from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.cursor import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.dtypes import DataType
+
+Made = TypeVar("Made")
 
 MAGIC, VERSION = b"VGR0", 2
 MAX_BYTES = 256 << 20
@@ -128,8 +129,8 @@ class _GraphReader(Cursor):
         return GraphOutput(buffer, name, contract, self.u32("a value") if replaces else None)
 
 
-def read_graph(data: bytes) -> tuple[tuple[GraphValue, ...], tuple[GraphNode, ...]]:
-    """Return the values from outside and the nodes of a graph.
+def read_graph(data: bytes, make: Callable[[tuple[GraphValue, ...], tuple[GraphNode, ...]], Made]) -> Made:
+    """Return what ``make``, which checks them, makes of the values from outside and the nodes of a graph.
 
     Raises
     ------
@@ -154,11 +155,10 @@ def read_graph(data: bytes) -> tuple[tuple[GraphValue, ...], tuple[GraphNode, ..
     if reader.at != reader.end:
         refuse(_WHAT, f"{reader.end - reader.at} bytes follow the graph", reader.at)
     try:
-        values_of(externals, nodes)
+        return make(externals, tuple(nodes))
     except InvalidProgram as error:
         place = error.context.get("node")
-        refuse(_WHAT, error.problem, starts[place] if isinstance(place, int) else 0)
-    return externals, tuple(nodes)
+        return refuse(_WHAT, error.problem, starts[place] if isinstance(place, int) else 0)
 
 
 def graph_bytes(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> bytes:

@@ -90,7 +90,7 @@ class NeutralArtifact(Runnable):
         body, digest = FRAME.unwrap(data)
         document = Document(FRAME.what, FRAME.body_at)
         top = dict(zip(_MEMBERS, document.members(document.parse(body), "the artifact", *_MEMBERS), strict=True))
-        if top["schema_version"] != FRAME.version:
+        if document.number(top["schema_version"], "schema_version") != FRAME.version:
             document.refuse(f"schema_version is not the {FRAME.version} of its frame")
         for name, check in _UNUSED.items():
             check(document, top[name], name)

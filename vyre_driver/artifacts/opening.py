@@ -43,9 +43,12 @@ def from_artifact(path: str | os.PathLike[str]) -> Graph | NeutralArtifact | Env
     InvalidInput
         If ``path`` is no path.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidInput(f"the path is of type {type(path).__name__}", fix="give the path of a file or a folder")
-    place = Path(path)
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(name, str):
+        raise InvalidInput(f"the path is of type {type(name).__name__}", fix="give the path of a file or a folder as text")
+    if not name:
+        raise InvalidInput("the path is empty", fix="give the path of a file or a folder")
+    place = Path(name)
     if os.path.isdir(place):  # noqa: PTH112 -- that of Path raises where a folder above may not be looked into
         return Package.from_folder(place)
     return read_artifact(read_bounded(place, graph_wire.MAX_BYTES))

@@ -86,7 +86,7 @@ class TargetPayload:
         body, digest = FRAME.unwrap(data)
         document = Document(FRAME.what, FRAME.body_at)
         version, neutral, kind, profile, entries, code = document.members(document.parse(body), "the payload", *_MEMBERS)
-        if version != FRAME.version:
+        if document.number(version, "schema_version") != FRAME.version:
             document.refuse(f"schema_version is not the {FRAME.version} of its frame")
         identity, number = document.members(kind, "format", "identity", "version")
         code_format = document.text(identity, "format.identity"), document.number(number, "format.version", _MAX_U16)

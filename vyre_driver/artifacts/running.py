@@ -181,7 +181,11 @@ def _check_rank(value: Value, rank: int) -> None:
 def _extents(schedule: Schedule, contents: Mapping[str, NDArray[Any] | Buffer], symbols: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of the symbols, from ``symbols`` and the arrays' shapes; raises InvalidInput if they disagree."""
     extents: dict[str, int] = {}
+    known = {extent for value in schedule.values for extent in value.shape if isinstance(extent, str)}
     for name, number in symbols.items():
+        if name not in known:
+            fix = f"give only {', '.join(map(repr, sorted(known)))}" if known else "leave symbols out"
+            raise InvalidInput(f"{name!r} is no symbol of the shapes", fix=fix)
         if integer_within(number, 0, U64_MAX) is None:
             raise InvalidInput(f"symbol {name!r} is {number!r}", fix="give a number from 0 to 2**64 - 1")
         extents[name] = number

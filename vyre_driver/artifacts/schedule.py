@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vyre_driver.artifacts.running import BoundSchedule
 from vyre_driver.binding.plan import BindingPlan, BindingRole
-from vyre_driver.errors import InvalidProgram, UnsupportedFeature
+from vyre_driver.checks import check_text
+from vyre_driver.errors import InvalidInput, InvalidProgram, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from vyre_driver.artifacts.parts import Lifetime
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.module import SpirvModule
+
+Item = TypeVar("Item")
 
 
 class Value(NamedTuple):
@@ -94,13 +96,24 @@ class Runnable(ABC):
         UnsupportedFeature
             If the device or a schedule cannot do it.
         """
-        return BoundSchedule(driver, self.schedule(), arrays, symbols or {})
+        return BoundSchedule(driver, self.schedule(), mapping_of(arrays, "arrays"), mapping_of(symbols, "symbols"))
 
     def run(
         self, driver: Driver, arrays: Mapping[str, object], symbols: Mapping[str, int] | None = None
     ) -> dict[str, NDArray[Any]]:
         """Run it once, and return the outputs and what is retained, by name; parameters and errors as of ``bind``."""
         return self.bind(driver, arrays, symbols).run()
+
+
+def mapping_of(given: Mapping[str, Item] | None, name: str) -> Mapping[str, Item]:
+    """Return what is given by name, and nothing for None; raises InvalidInput if it is no mapping with texts for keys."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{name} is of type {type(given).__name__}, and must be a mapping", fix=f"give {name} by name")
+    for key in given:
+        check_text(f"a key of {name}", key)
+    return given
 
 
 def external_buffers(program: Program, name: str) -> list[str]:

@@ -108,8 +108,16 @@ def test_an_envelope_that_is_cut_short_or_no_lzma_is_refused(folder: Path) -> No
     packed.write_bytes(b"no lzma at all")
     assert problem_of(folder).startswith("its envelope cannot be unpacked (")
     packed.unlink()
-    with pytest.raises(FileUnusable, match="is not a file"):
+    with pytest.raises(FileUnusable, match="does not exist"):
         from_artifact(folder)
+
+
+def test_a_file_of_a_package_that_leads_elsewhere_is_refused(folder: Path) -> None:
+    for name, read in (("weights.brotli", lambda: opened(folder).weights()), ("artifact.vmk.lzma", lambda: opened(folder))):
+        (folder / name).rename(folder.parent / name)
+        (folder / name).symlink_to(folder.parent / name)
+        with pytest.raises(FileUnusable, match=f"{name} is a symbolic link"):
+            read()
 
 
 def test_an_envelope_that_unpacks_to_more_than_its_bound_is_refused(folder: Path) -> None:

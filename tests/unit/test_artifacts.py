@@ -261,10 +261,11 @@ def test_a_file_that_is_none_of_these_is_refused(tmp_path: Path) -> None:
     (tmp_path / "program.vyre").write_bytes(BIN_ADD.bytes_of["program"])
     with pytest.raises(InvalidContainer, match=r"it begins with b'VYRE' \(Program.from_wire reads it\)"):
         from_artifact(tmp_path / "program.vyre")
-    with pytest.raises(FileUnusable, match="is not a file"):
+    with pytest.raises(FileUnusable, match="does not exist"):
         from_artifact(tmp_path / "missing.vmk")
-    with pytest.raises(InvalidInput, match="the path is of type int"):
-        from_artifact(3)  # type: ignore[arg-type]
+    for path, problem in ((3, "the path is of type int"), (b"x", "the path is of type bytes"), ("", "the path is empty")):
+        with pytest.raises(InvalidInput, match=problem):
+            from_artifact(path)  # type: ignore[arg-type]
 
 
 WORDS = Contract(DataType.U32, ("n",), BufferAccess.READ_ONLY, Lifetime.INVOCATION)

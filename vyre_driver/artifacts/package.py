@@ -65,7 +65,7 @@ class Package(Runnable):
             If a file cannot be read.
         """
         manifest = _manifest(read_bounded(folder / MANIFEST, _MAX_MANIFEST_BYTES))
-        packed = read_bounded(folder / manifest["envelope_file"], MAX_FRAME_BYTES)
+        packed = read_bounded(folder / manifest["envelope_file"], MAX_FRAME_BYTES, follows_links=False)
         plain = _unpacked_envelope(packed)
         if hashlib.sha256(plain).hexdigest() != manifest["envelope_sha256_hex"]:
             refuse(_WHAT, "the SHA-256 of its envelope is not that of the manifest")
@@ -104,7 +104,8 @@ class Package(Runnable):
         limit = MAX_WEIGHTS_BYTES if max_bytes is None else integer_within(max_bytes, 0, U64_MAX)
         if limit is None:
             raise InvalidInput(f"max_bytes is {max_bytes!r}", fix="give a number of bytes")
-        packed = read_bounded(self.folder / self.manifest["weights_file"], limit + _CHUNK_BYTES)
+        path = self.folder / self.manifest["weights_file"]
+        packed = read_bounded(path, limit + _CHUNK_BYTES, follows_links=False)
         if max_bytes is None:
             limit = min(limit, max(_CHUNK_BYTES, len(packed) * _MAX_RATIO))
         weights, digest = _unpacked_weights(packed, limit)

@@ -270,20 +270,25 @@ class DataType(_Constants):
 
     def __str__(self) -> str:
         """Return the lower-case spelling, for example ``vec<f32, 4>``."""
-        name = _ROWS[self.wire_tag].name
-        if self.wire_tag not in _PARAMETERIZED:
-            return name
-        if self.wire_tag == ARRAY:
-            return f"array<{self.parameters[0]}B>"
-        inside = [str(self.element)] if self.element is not None else []
-        if self.parameters or self.wire_tag in _LISTS:
-            inside.append("x".join(map(str, self.parameters)) or "[]")
-        inside.extend(str(one) for one in (self.scale, self.zero_point) if one is not None)
-        return f"{name}<{', '.join(inside)}>"
+        return spelling(self)
 
     def __repr__(self) -> str:
         """Return for example ``<DataType f32>``."""
         return f"<DataType {self}>"
+
+
+def spelling(dtype: DataType, parameters: int | None = None) -> str:
+    """Return a type as ``str`` does; on request with so many parameters of each type in it at most."""
+    name = _ROWS[dtype.wire_tag].name
+    if dtype.wire_tag not in _PARAMETERIZED:
+        return name
+    if dtype.wire_tag == ARRAY:
+        return f"array<{dtype.parameters[0]}B>"
+    inside = [spelling(dtype.element, parameters)] if dtype.element is not None else []
+    if dtype.parameters or dtype.wire_tag in _LISTS:
+        inside.append("x".join(map(str, dtype.parameters[:parameters])) or "[]")
+    inside.extend(str(one) for one in (dtype.scale, dtype.zero_point) if one is not None)
+    return f"{name}<{', '.join(inside)}>"
 
 
 def has_element(tag: int) -> bool:

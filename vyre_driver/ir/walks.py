@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 
+_Link = tuple[Any, str] | None  # another link, and a label
 MAX_NESTING = 64
 MAX_NODES = 100_000
 MAX_EXPRESSION_DEPTH = 128
@@ -83,17 +84,37 @@ def expressions_within(*roots: Expr) -> Iterator[Expr]:
 def operand_paths(node: Term, wanted: set[int]) -> dict[int, str]:
     """Return where in a node the expressions with these ids stand first, for example ``value.left.args[2]``, in that order."""
     found: dict[int, str] = {}
+    for term, link in _linked(node):
+        if id(term) in wanted:
+            found[id(term)] = _chain(link)
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+class OperandPlaces:
+    """The paths of all expressions in a node; the node is walked once, however many are asked for."""
+
+    def __init__(self, node: Term) -> None:
+        """Walk a node."""
+        self._links = {id(term): link for term, link in _linked(node)}
+
+    def path(self, expr: Expr) -> str:
+        """Return where in the node an expression stands first, as :func:`operand_paths`."""
+        return _chain(self._links[id(expr)])
+
+
+def _linked(node: Term) -> Iterator[tuple[Term, _Link]]:
+    """Yield a node and every expression in it once, in wire order, each with the labels on the way to it, the last first."""
     seen: set[int] = set()
-    waiting: list[tuple[Term, tuple[Any, str] | None]] = [(node, None)]
-    while waiting and len(found) < len(wanted):
+    waiting: list[tuple[Term, _Link]] = [(node, None)]
+    while waiting:
         term, link = waiting.pop()
         if id(term) in seen:
             continue
         seen.add(id(term))
-        if id(term) in wanted:
-            found[id(term)] = _chain(link)
+        yield term, link
         waiting.extend((operand, (link, label)) for label, operand in reversed(_labelled(term)))
-    return found
 
 
 def _labelled(term: Term) -> list[tuple[str, Expr]]:
@@ -107,7 +128,7 @@ def _labelled(term: Term) -> list[tuple[str, Expr]]:
     return pairs
 
 
-def _chain(link: tuple[Any, str] | None) -> str:
+def _chain(link: _Link) -> str:
     labels = []
     while link is not None:
         link, label = link

@@ -62,8 +62,9 @@ def check_hazards(program: Program, findings: Findings) -> None:
             continue
         uses = uses_of(node, known)
         for kind in (0, 1):
-            for name in sorted(uses[kind] - seen[kind].keys()):
-                seen[kind][name] = walk.path()
+            for name in uses[kind]:  # not the difference of the sets, which takes as long as all that was seen
+                if name not in seen[kind]:
+                    seen[kind][name] = walk.path()
         for name in sorted((uses[0] | uses[1]) - refused):
             if name in seen[0] and name in seen[1]:
                 refused.add(name)

@@ -10,6 +10,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir.dtypes import spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,5 +170,5 @@ def quoted(name: str) -> str:
 
 def spelled(dtype: DataType | None) -> str:
     """Return a type for a message, cut at 60 characters."""
-    text = "an unknown type" if dtype is None else str(dtype)
+    text = "an unknown type" if dtype is None else spelling(dtype, _NAME_CHARACTERS)  # each parameter has a character or more
     return text if len(text) <= _NAME_CHARACTERS else f"{text[:_NAME_CHARACTERS]}..."

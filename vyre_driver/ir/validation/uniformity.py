@@ -34,7 +34,7 @@ from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.program import Program
@@ -172,34 +172,55 @@ class _Settled:
 
     def __init__(self, contended: set[str]) -> None:
         self._contended = contended
-        self._known = False  # whether a barrier has settled all but what is in ``_written``
-        self._written: set[str] = set()
-        self._outside: list[tuple[bool, set[str], set[str]]] = []  # of each open body the state before it, and what it writes
+        self._open = [_SettledBody(is_known=False)]
 
     def __contains__(self, buffer: object) -> bool:
-        return self._known and buffer not in self._written and buffer not in self._contended
+        if not self._open[-1].is_known or buffer in self._contended:
+            return False
+        for body in reversed(self._open):
+            if buffer in body.unsettled:
+                return False
+            if body.has_barrier:
+                break
+        return True
 
     def node(self, node: Node) -> None:
         """Note what a node itself writes, and whether it settles what was written before."""
+        body = self._open[-1]
         if isinstance(node, Barrier) and node.ordering in ACQUIRING:
-            self._known, self._written = True, set()
+            body.is_known = body.has_barrier = True
+            body.unsettled.clear()
         elif isinstance(node, OpaqueNode):
-            self._known = False
-        written = written_by(node)
-        self._written |= written
-        for _, _, inside in self._outside:
-            inside.update(written)
+            body.is_known = False
+        body.write(written_by(node))
 
     def enter(self, owner: Node | None) -> None:
         """Begin a body."""
-        self._outside.append((self._known, set(self._written), set()))
-        if isinstance(owner, Loop):
-            self._known = False
+        self._open.append(_SettledBody(is_known=self._open[-1].is_known and not isinstance(owner, Loop)))
 
     def leave(self) -> None:
         """End a body."""
-        known, written, inside = self._outside.pop()
-        self._known, self._written = known, written | inside
+        written = self._open.pop().written
+        self._open[-1].write(written)
+
+
+class _SettledBody:
+    """What happened in an open body, so that one costs no more than what stands in it.
+
+    It knows whether a barrier has settled all but what was written after it; and if one stands in the body itself, all that
+    counts is what the body wrote after it (``unsettled``).
+    """
+
+    def __init__(self, *, is_known: bool) -> None:
+        self.is_known = is_known
+        self.has_barrier = False
+        self.unsettled: set[str] = set()
+        self.written: set[str] = set()
+
+    def write(self, names: Iterable[str]) -> None:
+        """Note that buffers are written in it."""
+        self.unsettled.update(names)
+        self.written.update(names)
 
 
 class _Tracer:

@@ -7,21 +7,22 @@ what it has not read. So the returns after the last barrier of a turn must be ta
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Unary, Var
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Load, Select, WorkgroupId
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, OpaqueNode, Region, Return
-from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.buffer_uses import written_by
 from vyre_driver.ir.validation.uniformity import ACQUIRING
-from vyre_driver.ir.walks import expressions_within
+from vyre_driver.ir.walks import BODY_FIELDS, expressions_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from vyre_driver.ir.arithmetic import Expr
 
+_RETURNS, _WAITS = 1, 2  # a node returns, or has a barrier, itself or anywhere inside
 _UNIFORM = frozenset({*LITERALS, BufLen, WorkgroupId, Binary, Unary, Cast, Select, Fma, Load, Var})
 
 
@@ -33,22 +34,6 @@ def is_uniform(expr: Expr, is_uniform_variable: Callable[[str], bool], is_settle
         and (not isinstance(term, Load) or is_settled(term.buffer))
         for term in expressions_within(expr)
     )
-
-
-def leaves_alone(loop: Loop, uniform: Iterable[str]) -> bool:
-    """Return whether V055 refuses a loop; ``uniform`` are the variables that have one value at its start."""
-    steps = _straight(loop.body)
-    last = max((place for place, node in enumerate(steps) if _has(node, Return)), default=None)
-    if last is None or not any(_has(node, Barrier) for node in steps):
-        return False
-    barriers = [place for place, node in enumerate(steps) if isinstance(node, Barrier)]
-    if not barriers:
-        return True
-    if barriers[-1] > last:
-        return False
-    barrier = steps[barriers[-1]]
-    state = _State(set(uniform), settled=isinstance(barrier, Barrier) and barrier.ordering in ACQUIRING)
-    return not _all_return_together(steps[barriers[-1] + 1 : last + 1], state, together=True)
 
 
 def _straight(body: Sequence[Node]) -> list[Node]:
@@ -64,69 +49,137 @@ def _straight(body: Sequence[Node]) -> list[Node]:
     return steps
 
 
-def _has(node: Node, kind: type[Node]) -> bool:
-    return any(isinstance(term, kind) for term in terms_within(node))
+def _nodes_in(node: Node) -> Iterator[Node]:
+    """Return the nodes directly inside a node."""
+    return chain.from_iterable(getattr(node, field) for field in BODY_FIELDS[type(node)])
+
+
+def _nothing(_name: str) -> bool:
+    return False
 
 
 @dataclass(slots=True)
 class _State:
-    """The knowledge after the last barrier: the uniform variables, whether loads are settled, and what was written since."""
+    """The knowledge after the last barrier: the uniform variables, whether loads are settled, and what was written since.
 
-    uniform: set[str]
+    That of a branch has what differs from the state outside, which answers for the rest: programs may have as many branches as
+    variables.
+    """
+
+    is_uniform_outside: Callable[[str], bool]
     settled: bool
+    is_written_outside: Callable[[str], bool] = _nothing
+    uniform: dict[str, bool] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
 
+    def is_uniform(self, name: str) -> bool:
+        known = self.uniform.get(name)
+        return self.is_uniform_outside(name) if known is None else known
+
+    def is_written(self, name: str) -> bool:
+        return name in self.written or self.is_written_outside(name)
+
     def decides_together(self, expr: Expr) -> bool:
-        return is_uniform(expr, self.uniform.__contains__, lambda buffer: self.settled and buffer not in self.written)
+        return is_uniform(expr, self.is_uniform, lambda buffer: self.settled and not self.is_written(buffer))
 
-    def copy(self) -> _State:
-        return _State(set(self.uniform), self.settled, set(self.written))
+    def settle(self) -> None:
+        """Note an acquiring barrier."""
+        self.settled, self.written, self.is_written_outside = True, set(), _nothing
 
-    def join(self, other: _State) -> None:
-        self.uniform &= other.uniform
-        self.settled = self.settled and other.settled
-        self.written |= other.written
+    def branch(self) -> _State:
+        return _State(self.is_uniform, self.settled, self.is_written)
 
-
-def _all_return_together(nodes: Sequence[Node], state: _State, *, together: bool) -> bool:
-    """Return whether the returns in nodes are taken by all or none; ``together``: all come to the first node or none does."""
-    all_together = True
-    for node in nodes:
-        all_together = _returns_together(node, state, together=together) and all_together
-    return all_together
-
-
-def _returns_together(node: Node, state: _State, *, together: bool) -> bool:
-    """Return whether the returns in a node are taken by all or none, and note what it does to the state."""
-    if isinstance(node, Return):
-        return together
-    if isinstance(node, Let | Assign):
-        is_alike = state.decides_together(node.value)
-        (state.uniform.add if is_alike else state.uniform.discard)(node.name)
-    elif isinstance(node, Barrier) and node.ordering in ACQUIRING:
-        state.settled, state.written = True, set()
-    elif isinstance(node, OpaqueNode):
-        state.settled = False
-    elif isinstance(node, If | Loop):
-        return _branch_returns_together(node, state, together=together)
-    elif isinstance(node, Block | Region):
-        return _all_return_together(node.body, state, together=together)
-    state.written |= written_by(node)
-    return True
+    def join(self, first: _State, second: _State) -> None:
+        """Continue after two branches of this state, of which an invocation took one."""
+        for name in first.uniform.keys() | second.uniform.keys():
+            self.uniform[name] = first.is_uniform(name) and second.is_uniform(name)
+        if first.is_written_outside is second.is_written_outside is _nothing:
+            self.settle()
+        self.settled = first.settled and second.settled
+        self.written |= first.written | second.written
 
 
-def _branch_returns_together(node: If | Loop, state: _State, *, together: bool) -> bool:
-    bounds = (node.cond,) if isinstance(node, If) else (node.start, node.stop)
-    together = together and all(state.decides_together(bound) for bound in bounds)
-    state.written |= written_by(node)
-    before = state.copy()
-    if isinstance(node, Loop):  # a later turn comes after what this one writes
-        state.written |= {name for inner in terms_within(*node.body) if isinstance(inner, Node) for name in written_by(inner)}
-        (state.uniform.add if together else state.uniform.discard)(node.var)
-        all_together, other = _all_return_together(node.body, state, together=together), before
-    else:
-        other = before
-        all_together = _all_return_together(node.then, state, together=together)
-        all_together = _all_return_together(node.otherwise, other, together=together) and all_together
-    state.join(other)
-    return all_together
+class LoopExits:
+    """Decides V055 for the loops of one program, and keeps what it learns of the nodes inside, which inner loops share."""
+
+    def __init__(self) -> None:
+        """Begin with nothing known."""
+        self._kinds: dict[int, int] = {}
+        self._written: dict[int, frozenset[str]] = {}
+
+    def leaves_alone(self, loop: Loop, is_uniform_variable: Callable[[str], bool]) -> bool:
+        """Return whether V055 refuses a loop; the function says which variables have one value at the start of a turn."""
+        steps = _straight(loop.body)
+        last = max((place for place, node in enumerate(steps) if self._kinds_in(node) & _RETURNS), default=None)
+        if last is None or not any(self._kinds_in(node) & _WAITS for node in steps):
+            return False
+        barriers = [place for place, node in enumerate(steps) if isinstance(node, Barrier)]
+        if not barriers:
+            return True
+        if barriers[-1] > last:
+            return False
+        barrier = steps[barriers[-1]]
+        settled = isinstance(barrier, Barrier) and barrier.ordering in ACQUIRING
+        state = _State(is_uniform_variable, settled)
+        return not self._all_return_together(steps[barriers[-1] + 1 : last + 1], state, together=True)
+
+    def _kinds_in(self, node: Node) -> int:
+        """Return _RETURNS where a node returns, with _WAITS where it has a barrier."""
+        if type(node) not in BODY_FIELDS:
+            return _RETURNS * isinstance(node, Return) | _WAITS * isinstance(node, Barrier)
+        known = self._kinds.get(id(node))
+        if known is None:
+            known = 0
+            for inner in _nodes_in(node):
+                known |= self._kinds_in(inner)
+            self._kinds[id(node)] = known
+        return known
+
+    def _written_in(self, node: Node) -> Collection[str]:
+        """Return the names of the buffers that a node writes, itself or anywhere inside."""
+        if type(node) not in BODY_FIELDS:
+            return written_by(node)
+        known = self._written.get(id(node))
+        if known is None:
+            parts = [names for names in (written_by(node), *map(self._written_in, _nodes_in(node))) if names]
+            sole = parts[0] if len(parts) == 1 else frozenset().union(*parts)
+            known = self._written[id(node)] = frozenset(sole)
+        return known
+
+    def _all_return_together(self, nodes: Sequence[Node], state: _State, *, together: bool) -> bool:
+        """Return whether the returns in nodes are taken by all or none; ``together``: so is the way to the first node."""
+        return all(self._returns_together(node, state, together=together) for node in nodes)
+
+    def _returns_together(self, node: Node, state: _State, *, together: bool) -> bool:
+        """Return whether the returns in a node are taken by all or none, and note what it does to the state."""
+        if isinstance(node, Return):
+            return together
+        if isinstance(node, Let | Assign):
+            state.uniform[node.name] = state.decides_together(node.value)
+        elif isinstance(node, Barrier) and node.ordering in ACQUIRING:
+            state.settle()
+        elif isinstance(node, OpaqueNode):
+            state.settled = False
+        elif isinstance(node, If | Loop):
+            return self._branches_return_together(node, state, together=together)
+        elif isinstance(node, Block | Region):
+            return self._all_return_together(node.body, state, together=together)
+        state.written |= written_by(node)
+        return True
+
+    def _branches_return_together(self, node: If | Loop, state: _State, *, together: bool) -> bool:
+        bounds = (node.cond,) if isinstance(node, If) else (node.start, node.stop)
+        together = together and all(state.decides_together(bound) for bound in bounds)
+        state.written |= written_by(node)
+        first, second = state.branch(), state.branch()
+        if isinstance(node, Loop):  # a later turn comes after what this one writes
+            first.written.update(*map(self._written_in, node.body))
+            first.uniform[node.var] = together
+            bodies: tuple[Sequence[Node], Sequence[Node]] = (node.body, ())
+        else:
+            bodies = (node.then, node.otherwise)
+        for body, branch in zip(bodies, (first, second), strict=True):
+            if not self._all_return_together(body, branch, together=together):
+                return False
+        state.join(first, second)
+        return True

@@ -29,7 +29,7 @@ from vyre_driver.ir.validation import upstream_operators as operators
 from vyre_driver.ir.validation.call_rules import call_problems
 from vyre_driver.ir.validation.operator_types import is_castable, narrows
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
-from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
+from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, OperandPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -77,6 +77,7 @@ class UpstreamExpressions:
         self._operations = operations
         self._types: dict[int, DataType | None] = {}
         self._node: Node | None = None
+        self._places: OperandPlaces | None = None  # of the expressions of the node, once a finding asks
         self._handlers: dict[type[Expr], Callable[[Any], Iterator[tuple[str, str]]]] = {
             cls: getattr(self, name) for cls, name in _HANDLERS.items()
         }
@@ -84,6 +85,7 @@ class UpstreamExpressions:
     def begin(self, node: Node) -> None:
         """Begin a statement: what was found out of expressions held for the scope before it."""
         self._node = node
+        self._places = None
         self._types.clear()
 
     def type_of(self, expr: Expr) -> DataType | None:
@@ -148,9 +150,15 @@ class UpstreamExpressions:
                 self._add(expr, code, message)
 
     def _add(self, expr: Expr, code: str, message: str) -> None:
-        place = operand_paths(self._node, {id(expr)}) if self._node is not None else {}
         note = self._findings.warn if code == "V035" else self._findings.add
-        note(code, f"{self._walk.path()}.{place.get(id(expr), '')}", message)
+        note(code, lambda: f"{self._walk.path()}.{self._place(expr)}", message)
+
+    def _place(self, expr: Expr) -> str:
+        if self._node is None:
+            return ""
+        if self._places is None:
+            self._places = OperandPlaces(self._node)
+        return self._places.path(expr)
 
     def _var(self, term: Var) -> Iterator[tuple[str, str]]:
         if term.name not in self.scope:

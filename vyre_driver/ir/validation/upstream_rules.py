@@ -6,9 +6,12 @@ with R here, and several of upstream's may stand for one of ours.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.validation.rules import MAX_PROBLEMS, Findings, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class UpstreamRule(NamedTuple):
@@ -130,16 +133,20 @@ class UpstreamFindings:
         self.warnings: list[Problem] = []
         self.total = 0
 
-    def add(self, code: str, path: str, message: str) -> None:
-        """Note a problem."""
+    def add(self, code: str, path: str | Callable[[], str], message: str) -> None:
+        """Note a problem; ``path`` may be a function, asked only when the problem is kept."""
         self.total += 1
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(code, path, message, UPSTREAM_RULES[code].fix))
+            self.problems.append(_problem(code, path, message))
 
-    def warn(self, code: str, path: str, message: str) -> None:
-        """Note a warning."""
+    def warn(self, code: str, path: str | Callable[[], str], message: str) -> None:
+        """Note a warning; ``path`` as for :meth:`add`."""
         if len(self.warnings) < MAX_PROBLEMS:
-            self.warnings.append(Problem(code, path, message, UPSTREAM_RULES[code].fix))
+            self.warnings.append(_problem(code, path, message))
+
+
+def _problem(code: str, path: str | Callable[[], str], message: str) -> Problem:
+    return Problem(code, path if isinstance(path, str) else path(), message, UPSTREAM_RULES[code].fix)
 
 
 def compared(findings: UpstreamFindings, ours: Findings) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:

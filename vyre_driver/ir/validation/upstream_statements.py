@@ -31,7 +31,7 @@ from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.validation.buffer_uses import Uses, uses_of
 from vyre_driver.ir.validation.operator_types import is_storable
 from vyre_driver.ir.validation.rules import quoted, spelled
-from vyre_driver.ir.validation.upstream_exits import is_uniform, leaves_alone
+from vyre_driver.ir.validation.upstream_exits import LoopExits, is_uniform
 from vyre_driver.ir.validation.upstream_expressions import Binding, UpstreamExpressions
 from vyre_driver.ir.walks import MAX_NESTING, MAX_NODES, NodeWalk
 
@@ -84,6 +84,7 @@ class UpstreamStatements:
         self._scope = self._expressions.scope
         self._bodies: list[_Body] = []
         self._uses: dict[int, Uses] = {}
+        self._exits = LoopExits()
         self._exclusive: dict[str, int] = {}
         self._together: dict[int, bool] = {}  # of each if and loop, by its id, whether all take it alike
         self._handlers: dict[type[Node], Callable[[Any], None]] = {cls: getattr(self, name) for cls, name in _HANDLERS.items()}
@@ -145,10 +146,13 @@ class UpstreamStatements:
         self._scope[name] = binding
 
     def _is_uniform(self, expr: Expr) -> bool:
-        return is_uniform(expr, lambda name: name in self._scope and self._scope[name].is_uniform, lambda _: False)
+        return is_uniform(expr, self._is_uniform_variable, lambda _: False)
+
+    def _is_uniform_variable(self, name: str) -> bool:
+        return name in self._scope and self._scope[name].is_uniform
 
     def _add(self, code: str, message: str, field: str = "") -> None:
-        self._findings.add(code, self._walk.path() + (f".{field}" if field else ""), message)
+        self._findings.add(code, lambda: self._walk.path() + (f".{field}" if field else ""), message)
 
     def _let(self, node: Let) -> None:
         self._expressions.check(node.value)
@@ -224,12 +228,14 @@ class UpstreamStatements:
             if dtype is not None and dtype != _U32:
                 self._add(code, f"the {field} of a loop must be u32, and is {spelled(dtype)}", field)
         self._refuse_shadowing(node.var)
-        uniform = {name for name, binding in self._scope.items() if binding.is_uniform} - {node.var}
         self._together[id(node)] = together = self._is_uniform(node.start) and self._is_uniform(node.stop)
-        if together and not self._bodies[-1].divergent:
-            uniform.add(node.var)
+        together = together and not self._bodies[-1].divergent
+
+        def is_uniform_variable(name: str) -> bool:
+            return together if name == node.var else self._is_uniform_variable(name)
+
         is_sound = node.nesting <= MAX_NESTING + 1 and node.node_count <= MAX_NODES
-        if is_sound and leaves_alone(node, uniform):
+        if is_sound and self._exits.leaves_alone(node, is_uniform_variable):
             self._add("V055", "an invocation may return alone after the last barrier of the loop")
 
     def _return(self, _node: Return) -> None:

@@ -117,7 +117,6 @@ PAGES = (
             _section("Loops and memory", "lang", "static_range local"),
             _section("What the decorators return", "lang", "Kernel Elementwise Reduction Scan"),
             _section("Warnings", "lang", "RaceWarning"),
-            _section("Programs as Python", "lang", "as_source"),
         ),
     ),
     Page(

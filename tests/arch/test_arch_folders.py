@@ -54,7 +54,6 @@ STAGES = (
     "lang/pickling",
     "lang/function",
     "lang/frontend",
-    "lang/printing",
     "lang/interpret",
     "lang/launch",
     "lang/explain",

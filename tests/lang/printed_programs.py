@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from both_ways import function_of
 from kernel_texts import NAMES
+from printing.source import as_source
 
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.conformance.generate import generate
@@ -22,7 +23,6 @@ from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from both_ways import function_of, run_both, run_on_device
 from kernel_texts import NAMES
+from printing.source import as_source
 
 from vyre_driver.errors import KernelTypeError
 from vyre_driver.identity.keys import program_digest
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 _EDGES = np.array([0.0, -0.0, 1.5, -2.25, 1e-40, np.inf, -np.inf, np.nan], np.float32)

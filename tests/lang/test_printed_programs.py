@@ -12,10 +12,10 @@ import pytest
 from both_ways import function_of, groups_of, pushed
 from kernel_texts import NAMES, kernel_text
 from printed_programs import differing, inputs_of, program_of_seed, rounds, run, run_original, translated
+from printing.source import as_source
 
 from vyre_driver.errors import KernelTypeError, StepBudgetExceeded
 from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 _SEEDS_A_TEST = 8

@@ -6,6 +6,7 @@ import pytest
 from both_ways import function_of
 from kernel_texts import NAMES
 from printed_programs import again, translated
+from printing.source import as_source
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import builders as ir
@@ -17,7 +18,6 @@ from vyre_driver.ir.operators import BinOp, SubgroupOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 SAXPY = """\

@@ -12,7 +12,6 @@ from vyre_driver.lang import (
     Index,
     InOut,
     Out,
-    as_source,
     atomic_add,
     bitcast,
     elementwise,
@@ -84,7 +83,6 @@ reduction(lambda a, b: a + b)  # error: call-overload | reportCallIssue
 reduction(lambda a: a, zero=0)  # error: arg-type misc | reportArgumentType reportCallIssue
 scan(1)  # error: arg-type | reportArgumentType
 scan(lambda a, b: a + b)(x, axis="rows")  # error: arg-type | reportArgumentType
-as_source(twice)  # error: arg-type | reportArgumentType
 
 
 @kernel  # error: type-var arg-type | reportArgumentType reportCallIssue

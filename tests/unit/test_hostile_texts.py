@@ -6,7 +6,7 @@ import os
 import resource
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +14,13 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.cli import main, top
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, KernelSyntaxError
-from vyre_driver.lang import as_source, kernel
+from vyre_driver.lang import kernel
 from vyre_driver.process.whole_files import write_whole
 from vyre_driver.telemetry.reading import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
 
 if TYPE_CHECKING:
     from conftest import RunChild
 
-    from vyre_driver.ir import Program
 
 HEAD = "@kernel\ndef k(i: Index, x: In[f32], y: Out[f32]) -> None:\n"
 BUFFERS = SeenBuffers("w\n    kernel x: 0", 1, 40)
@@ -78,19 +77,6 @@ def test_a_source_that_python_cannot_parse_is_refused(text: str, says: str) -> N
     with pytest.raises(KernelSyntaxError) as caught:
         kernel.from_source(text)
     assert caught.value.problem.startswith(says)
-
-
-def program() -> Program:
-    return kernel.from_source(DOUBLED).program()
-
-
-@pytest.mark.parametrize("name", ["k(x): pass\nprint('this ran')\ndef z", "", "1st", "def", "__debug__", "a b", None])
-def test_a_kernel_is_printed_under_a_name_of_python_alone(name: Any) -> None:  # noqa: ANN401 -- None too
-    with pytest.raises(InvalidInput) as caught:
-        as_source(program(), name)
-    assert str(caught.value) == (
-        f"the name of a kernel is {name!r}, which is no name in Python. Fix: give one such as 'program'."
-    )
 
 
 @pytest.mark.parametrize("error", [IndexError, KeyError, ZeroDivisionError, OSError, NotImplementedError, StopIteration])

@@ -8,8 +8,6 @@ Examples
 ...     y[i] = a * x[i] + y[i]
 """
 
-from typing import TYPE_CHECKING
-
 from vyre_driver.process.imports import check_required
 
 check_required()
@@ -84,9 +82,6 @@ from vyre_driver.lang.types import (
     u64,
 )
 
-if TYPE_CHECKING:
-    from vyre_driver.lang.printing.source import as_source
-
 __all__ = [
     "Const",
     "Elementwise",
@@ -108,7 +103,6 @@ __all__ = [
     "RaceWarning",
     "Reduction",
     "Scan",
-    "as_source",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -159,12 +153,3 @@ __all__ = [
     "u32",
     "u64",
 ]
-
-
-def __getattr__(name: str) -> object:
-    """Import the printer when it is asked for: few processes print a program as Python."""
-    if name != "as_source":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vyre_driver.lang.printing.source import as_source
-
-    return as_source

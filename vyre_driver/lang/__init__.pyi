@@ -22,7 +22,6 @@ from vyre_driver.lang.frontend.intrinsics import trunc_rem as trunc_rem
 from vyre_driver.lang.function import function as function
 from vyre_driver.lang.launch.default_driver import default_driver as default_driver
 from vyre_driver.lang.launch.races import RaceWarning as RaceWarning
-from vyre_driver.lang.printing.source import as_source as as_source
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.kernel import Kernel as _CompiledKernel
 from vyre_driver.spirv.module import SpirvModule

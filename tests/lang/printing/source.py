@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from printing.distinct import distinct
+from printing.expressions import HELD, Spelling
+from printing.grids import Grid, along_axes, group_of, guarded, index_names
+from printing.layouts import without_layout_tests
+from printing.parameters import Names, annotation, element, given, is_number, loaded_numbers
+from printing.spelled import Spelled
+from printing.variables import Variables
+from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.buffers import MemoryKind
 from vyre_driver.ir.dtypes import DataType
@@ -13,23 +20,16 @@ from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return, Store
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.terms import terms_within
-from vyre_driver.lang.printing.distinct import distinct
-from vyre_driver.lang.printing.expressions import HELD, Spelling
-from vyre_driver.lang.printing.grids import Grid, along_axes, group_of, guarded, index_names
-from vyre_driver.lang.printing.layouts import without_layout_tests
-from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, is_reserved, loaded_numbers
-from vyre_driver.lang.printing.spelled import Spelled
-from vyre_driver.lang.printing.variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from printing.grids import Guarded
+    from printing.parameters import Given
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.lang.printing.grids import Guarded
-    from vyre_driver.lang.printing.parameters import Given
 
 _ATOM = 13
 _F32, _U32, _I32 = DataType.F32, DataType.U32, DataType.I32
@@ -53,13 +53,9 @@ def as_source(program: Program, name: str = "program") -> str:
 
     Raises
     ------
-    InvalidInput
-        If ``name`` is no name of Python.
     UnsupportedFeature
         If the program has what the language has no word for.
     """
-    if not (isinstance(name, str) and name.isidentifier()) or is_reserved(name):
-        raise InvalidInput(f"the name of a kernel is {name!r}, which is no name in Python", fix="give one such as 'program'")
     body = distinct(program.entry)
     terms = list(terms_within(*body))
     numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
@@ -71,7 +67,7 @@ def as_source(program: Program, name: str = "program") -> str:
         if text is not None:
             return text
     made = _Source(program, body, None).text(name)
-    assert made is not None  # noqa: S101 -- a workgroup can say all
+    assert made is not None
     return made
 
 
@@ -147,7 +143,7 @@ class _Source:
 
     def _is_as_guarded(self) -> bool:
         """Whether the front end would hold the indices against what the guard holds them against."""
-        assert self._found is not None  # noqa: S101 -- there is a guard
+        assert self._found is not None
         return all(self._are_alike(limits, self._limits(axis)) for axis, limits in self._found.limits.items())
 
     def _are_alike(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:

@@ -15,11 +15,11 @@ from vyre_driver.lang.frontend.translate import WORKGROUPS
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
+    from printing.parameters import Given
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lang.printing.parameters import Given
 
 _ATTRIBUTES: dict[type[Expr], str] = {InvocationId: "index", LocalId: "local", WorkgroupId: "id"}
 _INDEXES = "ijk"

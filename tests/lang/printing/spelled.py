@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from printing.words import ATOM, COMPARED
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.lang.printing.words import ATOM, COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

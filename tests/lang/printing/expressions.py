@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from vyre_driver.ir import expressions as ex
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expression_text import operator_text
-from vyre_driver.ir.extensions import application
-from vyre_driver.ir.operators import COMPARISONS, LOGICAL, BinOp, SubgroupOp, UnOp
-from vyre_driver.lang.printing.spelled import Spelled, call, literal, signed, truth, unspeakable
-from vyre_driver.lang.printing.words import (
+from printing.spelled import Spelled, call, literal, signed, truth, unspeakable
+from printing.words import (
     ATOM,
     BINARY_CALLS,
     COMPARED,
@@ -25,6 +20,11 @@ from vyre_driver.lang.printing.words import (
     TESTED,
     UNARY_CALLS,
 )
+from vyre_driver.ir import expressions as ex
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expression_text import operator_text
+from vyre_driver.ir.extensions import application
+from vyre_driver.ir.operators import COMPARISONS, LOGICAL, BinOp, SubgroupOp, UnOp
 from vyre_driver.lang.types import COMPUTED, SCALARS
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from printing.grids import parts
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.expressions import BufLen
 from vyre_driver.ir.nodes import If, Let
 from vyre_driver.ir.operators import BinOp
-from vyre_driver.lang.printing.grids import parts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

@@ -7,6 +7,7 @@ import enum
 import importlib
 from typing import NamedTuple
 
+from vyre_driver.lang.frontend.builtins import own
 from vyre_driver.lang.types import ArrayForm, ScalarType
 
 # Their objects come from calls, so that their constructors are nobody's business; tests/arch/public_api.py has these too.
@@ -107,7 +108,7 @@ PAGES = (
             _section("Decorators", "lang", "kernel function elementwise fuse reduction scan default_driver"),
             _section("Parameters", "lang", "Index Group Const In Out InOut In1 In2 In3 Out1 Out2 Out3 InOut1 InOut2 InOut3"),
             _section("Types", "lang", "bool_ i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64"),
-            _section("Numbers", "lang", "fma rsqrt select bitcast cdiv trunc_div trunc_rem clz ctz popcount rotl rotr"),
+            _section("Numbers", "lang", " ".join((*own.__all__, "select", "bitcast"))),
             _section(
                 "Atomics",
                 "lang",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from builtins_table import PAGE, written
 from test_arch_folders import STAGES, stage
 
 from vyre_driver import errors, settings
@@ -31,6 +32,11 @@ def rows(path: Path) -> list[str]:
 def test_the_settings_are_documented_row_by_row(root: Path) -> None:
     expected = [f"| `{one.variable}` | {one.takes} | {one.default} | {one.effect} |" for one in settings.SETTINGS]
     assert rows(root / "docs" / "settings.md") == expected
+
+
+def test_the_builtins_are_documented_row_by_row() -> None:
+    page = PAGE.read_text("utf-8")
+    assert page == written(page), "Fix: write the table anew: .venv/bin/python tests/arch/builtins_table.py"
 
 
 def test_the_errors_are_documented_row_by_row(root: Path) -> None:

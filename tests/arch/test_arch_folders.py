@@ -50,6 +50,7 @@ STAGES = (
     "artifacts",
     "kernels",
     "lang/types",
+    "lang/plain",
     "lang/source",
     "lang/pickling",
     "lang/function",

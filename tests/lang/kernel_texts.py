@@ -15,6 +15,7 @@ from kernel_wide_expressions import WIDE
 
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.frontend.builtins import own
 
 NAMES: dict[str, Any] = {
     **{name: getattr(types, "bool_" if name == "bool" else name) for name in (*KINDS, *WIDE)},
@@ -22,7 +23,7 @@ NAMES: dict[str, Any] = {
         name: getattr(types, name)
         for name in ("bool_", "In", "Out", "InOut", "Index", "Group", "Const", "i8", "u8", "i16", "u16", "f16", "bf16")
     },
-    **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
+    **{name: getattr(module, name) for module in (intrinsics, own) for name in module.__all__},
     "math": __import__("math"),
     "np": np,
 }

@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import functools
-import math
 import operator
 import time
 import traceback
-import types
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +17,6 @@ from both_ways import function_of, run_both
 from kernel_texts import NAMES
 
 from vyre_driver.errors import DivergentBarrier
-from vyre_driver.lang import kernel
-from vyre_driver.lang.frontend.functions import TABLE as FUNCTIONS
 from vyre_driver.lang.frontend.intrinsics import static_range
 from vyre_driver.lang.interpret.as_python import run_as_python
 from vyre_driver.lang.source.parameters import Specialization, signature_of
@@ -130,32 +125,6 @@ def test_types_are_those_of_the_program(expression: str) -> None:
     arguments = {"a": np.array([0, 1, -1, 2, -7, 100, 2**31 - 1, -(2**31)], np.int32), "o": np.zeros(8, np.float32)}
     names = {**NAMES, "operator": operator}
     assert not run_both(function_of(text, "kernel", names), arguments, (8,)).differences()
-
-
-def test_functions_of_special_floats_are_those_of_the_program() -> None:
-    x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.5, -2.5, 3e9], np.float32)
-    lines = [
-        f"f32({module.__name__}.{name}(x[i]{more}))"
-        for module in (builtins, math, np)
-        for name in sorted(vars(module))
-        if isinstance(getattr(module, name), (np.ufunc, types.BuiltinFunctionType)) and getattr(module, name) in FUNCTIONS
-        for count in FUNCTIONS[getattr(module, name)][:1]
-        for more in ([""] if count == 1 else [", 0.0", ", 2.0", ", -1.5"] if count == 2 else [])
-        if name not in {"len", "min", "max"}
-    ]
-    body = "".join(f"    o[{at}, i] = {line}\n" for at, line in enumerate(lines))
-    both = kernel.from_source(
-        f"def k(i: Index, x: In[f32], o: Out[f32]):\n{body}", {"math": math, "numpy": np, "builtins": builtins}
-    )
-    found, expected = (
-        both.python(x, np.zeros((len(lines), 8), np.float32)),
-        both.interpret(x, np.zeros((len(lines), 8), np.float32)),
-    )
-    alike = np.isclose(found, expected, 2e-5, 0, equal_nan=True) & (
-        np.isnan(found) | (np.signbit(found) == np.signbit(expected))
-    )
-    assert [line for line, are_alike in zip(lines, alike.all(1), strict=True) if not are_alike] == []
-    assert len(lines) > 60
 
 
 def test_an_index_out_of_range_along_its_axis_gives_nothing() -> None:

@@ -13,7 +13,9 @@ from kernel_texts import NAMES
 
 from vyre_driver.errors import KernelSourceError
 from vyre_driver.lang import fuse, kernel, reduction, scan, types
-from vyre_driver.lang.frontend.functions import TABLE
+from vyre_driver.lang.frontend.builtins.table import TABLE
+from vyre_driver.lang.frontend.calls import counts_of
+from vyre_driver.lang.frontend.forms import FORMS
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])
@@ -74,7 +76,8 @@ def test_reductions_and_scans_of_bools_are_bools() -> None:
 
 def test_no_function_of_the_language_leaves_a_type_to_the_validator() -> None:
     found: list[str] = []
-    for function, (least, most, _) in TABLE.items():
+    for function in (*TABLE, *FORMS):
+        least, most = counts_of(function) or (0, 0)
         for count in range(max(least, 1), min(most, 3) + 1):
             for first, rest in itertools.product(types.SCALARS.values(), ("first", "bool_", "f32")):
                 heads = ", ".join(f"x{at}: In[{rest if at else 'first'}, 1]" for at in range(count))

@@ -21,6 +21,7 @@ import pytest
 import vyre_driver
 from vyre_driver import lang
 from vyre_driver.lang.decorator import KernelDecorator
+from vyre_driver.lang.frontend.builtins import own
 
 if TYPE_CHECKING:
     from conftest import RunChild
@@ -71,7 +72,8 @@ def test_the_stub_has_the_names_of_the_language() -> None:
     assigned = [node.target for node in stub().body if isinstance(node, ast.AnnAssign)]
     imported = [one for node in stub().body if isinstance(node, ast.ImportFrom) for one in node.names if one.asname]
     names = {node.name for node in named} | {ast.unparse(node) for node in assigned} | {one.asname for one in imported}
-    assert {name for name in names if name and not name.startswith("_")} == set(lang.__all__)
+    assert {name for name in names if name and not name.startswith("_")} | set(own.__all__) == set(lang.__all__)
+    assert "from vyre_driver.lang.frontend.builtins.own import *" in map(ast.unparse, stub().body)
 
 
 def test_the_stub_has_the_methods_of_a_kernel_and_the_options_of_its_decorator() -> None:

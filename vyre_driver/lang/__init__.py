@@ -14,6 +14,8 @@ check_required()
 
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.elementwise import Elementwise, elementwise, fuse
+from vyre_driver.lang.frontend.builtins import own
+from vyre_driver.lang.frontend.builtins.own import *  # noqa: F403 -- the names of its __all__
 from vyre_driver.lang.frontend.intrinsics import (
     atomic_add,
     atomic_and,
@@ -26,24 +28,14 @@ from vyre_driver.lang.frontend.intrinsics import (
     atomic_xor,
     ballot,
     bitcast,
-    cdiv,
-    clz,
-    ctz,
-    fma,
     lane,
     local,
-    popcount,
-    rotl,
-    rotr,
-    rsqrt,
     select,
     shuffle,
     shuffle_xor,
     static_range,
     subgroup_size,
     subgroup_sum,
-    trunc_div,
-    trunc_rem,
 )
 from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
@@ -116,15 +108,11 @@ __all__ = [
     "bf16",
     "bitcast",
     "bool_",
-    "cdiv",
-    "clz",
-    "ctz",
     "default_driver",
     "elementwise",
     "f16",
     "f32",
     "f64",
-    "fma",
     "function",
     "fuse",
     "i8",
@@ -134,11 +122,7 @@ __all__ = [
     "kernel",
     "lane",
     "local",
-    "popcount",
     "reduction",
-    "rotl",
-    "rotr",
-    "rsqrt",
     "scan",
     "select",
     "shuffle",
@@ -146,10 +130,9 @@ __all__ = [
     "static_range",
     "subgroup_size",
     "subgroup_sum",
-    "trunc_div",
-    "trunc_rem",
     "u8",
     "u16",
     "u32",
     "u64",
 ]
+__all__ += own.__all__

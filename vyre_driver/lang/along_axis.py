@@ -13,7 +13,7 @@ from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.decorator import kernel
-from vyre_driver.lang.frontend.functions import translator_of
+from vyre_driver.lang.frontend.calls import counts_of
 from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.function import Function
@@ -129,7 +129,7 @@ def called_with(function: Any, what: str, count: int) -> Any:  # noqa: ANN401 --
     if not callable(function):
         raise KernelTypeError(f"{what} is of type {type(function).__name__}", fix="give a function")
     found, example = as_written(function), "lambda a, b: a + b" if count > 1 else "lambda a: a * a"
-    known = translator_of(found)
+    known = counts_of(found)
     if known is None and not isinstance(found, (types.FunctionType, types.MethodType, Function)):
         name = getattr(found, "__qualname__", getattr(found, "__name__", type(found).__name__))
         raise KernelTypeError(f"{what} is {name!r}, which kernels do not know", fix=f"give a Python function, as {example}")

@@ -14,6 +14,7 @@ from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.frontend.builtins import own
 from vyre_driver.lang.types import SCALARS
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 _FORMS = {BufferAccess.READ_ONLY: "In", BufferAccess.UNIFORM: "In", BufferAccess.WRITE_ONLY: "Out"}
 _ELEMENTS = {one.element: "bool_" if one.name == "bool" else one.name for one in SCALARS.values()}
 _GIVEN = re.compile(r"(?P<owner>\w+)\.(?P<what>shape|groups|extent)(\[(?P<axis>\d)\])?")
-_USED = frozenset({*intrinsics.__all__, *SCALARS, "bool_", "In", "Out", "InOut", "Index", "Group", "kernel", "math", "np"})
+_USED = frozenset(
+    {*intrinsics.__all__, *own.__all__, *SCALARS, "bool_", "In", "Out", "InOut", "Index", "Group", "kernel", "math", "np"}
+)
 _USED_OF_PYTHON = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "pow", "range"})
 
 

@@ -8,15 +8,17 @@ import functools
 import inspect
 import types
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.lang.frontend.annotations import fields_as, given_as, returned_as
 from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
+from vyre_driver.lang.frontend.builtins.table import TABLE
+from vyre_driver.lang.frontend.forms import FORMS
 from vyre_driver.lang.frontend.frames import Exit, Frame
-from vyre_driver.lang.frontend.functions import translator_of
+from vyre_driver.lang.frontend.functions import checked
 from vyre_driver.lang.frontend.names import host_value, uncallable
 from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.order import evaluated
@@ -81,9 +83,9 @@ def call(t: Translation, node: ast.Call) -> Value:
         positional, function = [Host(function.__self__), *positional], function.__func__
     if isinstance(function, types.FunctionType) and function in ATOMICS:
         return atomic(t, function, _without_keywords(t, node, positional, named), node)
-    known = translator_of(function)
-    if known is not None:
-        return _known(t, known, _without_keywords(t, node, positional, named), node)
+    counts = counts_of(function)
+    if counts is not None:
+        return _known(t, function, counts, _without_keywords(t, node, positional, named), node)
     function = as_written(function)
     if isinstance(function, types.FunctionType):
         return inline(t, function, positional, named, node)
@@ -163,14 +165,30 @@ def _without_keywords(t: Translation, node: ast.Call, positional: list[Value], n
     return positional
 
 
-def _known(t: Translation, known: tuple[int, int, Any], given: list[Value], node: ast.Call) -> Value:
-    least, most, translated = known
+def counts_of(function: object) -> tuple[int, int] | None:
+    """Return how many arguments a function that is known takes at least and at most, None if it is not known."""
+    try:
+        if function in FORMS:
+            return FORMS[function][:2]
+        return (TABLE[function].least, TABLE[function].most) if function in TABLE else None
+    except TypeError:  # nothing without a hash is known
+        return None
+
+
+def _known(t: Translation, function: object, counts: tuple[int, int], given: list[Value], node: ast.Call) -> Value:
+    least, most = counts
     if not least <= len(given) <= most:
         most_said = "" if least == most else f" to {most}" if most < 64 else " or more"
         takes = "no arguments" if most == 0 else f"{least}{most_said} argument{'s' * ((least, most) != (1, 1))}"
         raise t.mistyped(node, f"{ast.unparse(node.func)} takes {takes}, and got {len(given)}", "give as many")
-    found: Value = translated(t, given, node)
-    return found
+    if function in FORMS:
+        return FORMS[function][2](t, given, node)
+    builtin = TABLE[function]
+    if builtin.lower is not None:
+        return builtin.lower(t, given, node)
+    written = builtin.written
+    assert isinstance(written, types.FunctionType)  # noqa: S101 -- it is translated in one of two ways
+    return inline(t, written, list(checked(t, builtin.types, given, node)), {}, node)
 
 
 def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:

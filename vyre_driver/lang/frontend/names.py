@@ -15,6 +15,7 @@ import numpy as np
 from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.frontend.annotations import fields_as
+from vyre_driver.lang.frontend.builtins import own
 from vyre_driver.lang.frontend.groups import attribute as group_attribute
 from vyre_driver.lang.frontend.memory import shape_of, size_of
 from vyre_driver.lang.frontend.merging import settled
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 
 _NO_ALIASES = 0.6
 _IMPORTS = {  # of names that messages and documents use, and that a module may lack
-    **{one: f"from vyre_driver.lang import {one}" for one in (*intrinsics.__all__, *(set(SCALARS) - {"bool"}), "bool_")},
+    **{
+        name: f"from vyre_driver.lang import {name}"
+        for name in (*intrinsics.__all__, *own.__all__, *(set(SCALARS) - {"bool"}), "bool_")
+    },
     "math": "import math",
     "np": "import numpy as np",
     "numpy": "import numpy",

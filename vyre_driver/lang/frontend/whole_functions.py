@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, Unary
-from vyre_driver.lang.frontend import intrinsics, wide
+from vyre_driver.lang.frontend import wide
 from vyre_driver.lang.frontend.conversions import alike, typed
 from vyre_driver.lang.frontend.values import Constant, Number
 from vyre_driver.lang.types import i32, u32
@@ -52,12 +52,14 @@ def rotated(op: BinOp) -> Function:
     return translated
 
 
-def divided(name: str, of_words: Division, of_wide: Division) -> Function:
-    """Return a division by its name, which of two constants is a constant."""
+def divided(function: Callable[[int, int], int], of_words: Division, of_wide: Division) -> Function:
+    """Return a division, which of two constants is what ``function`` gives."""
+    name = function.__name__
 
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        if all(isinstance(one, Constant) and isinstance(one.value, int) for one in given):
-            return Constant(getattr(intrinsics, name)(*(one.value for one in given if isinstance(one, Constant))))
+        constants = [one.value for one in given if isinstance(one, Constant) and isinstance(one.value, int)]
+        if len(constants) == len(given):
+            return Constant(function(*constants))
         left, right = (t.draft.facts.refined(one) for one in alike(t, typed(t, given[0], node), given[1], node, name))
         if not left.type.is_whole:
             raise t.mistyped(node, f"{name} is of whole numbers, and these are {left.type}", "use /")

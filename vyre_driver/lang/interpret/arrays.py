@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.lang.interpret.numbers import I32, Plain, cast, from_memory, is_constant, to_bool, to_memory
+from vyre_driver.lang.plain.numbers import I32, Plain, cast, from_memory, is_constant, to_bool, to_memory
 from vyre_driver.lang.types import COMPUTED, ScalarType, bool_
 
 if TYPE_CHECKING:

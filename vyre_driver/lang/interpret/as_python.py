@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vyre_driver.errors import DivergentBarrier
+from vyre_driver.lang.frontend.builtins.table import in_python
 from vyre_driver.lang.frontend.calls import source_of
-from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.records import getter_of
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.interpret.arrays import PlainArray, Workgroup
 from vyre_driver.lang.interpret.functions import TABLE
-from vyre_driver.lang.interpret.numbers import I32, cast
 from vyre_driver.lang.interpret.rewriting import rewritten
+from vyre_driver.lang.plain.numbers import I32, cast
 from vyre_driver.lang.types import ArrayType
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _Calls:
             known = None
         if known is not None:
             return known
-        function = as_written(function)
+        function = in_python(function)
         if isinstance(function, Function):
             function = function.function
         if isinstance(function, types.MethodType) and not isinstance(function.__self__, Workgroup):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.lang.frontend.arithmetic import SIGNS
 from vyre_driver.lang.frontend.elifs import links_of, shortened
 from vyre_driver.lang.frontend.typings import spot_of
-from vyre_driver.lang.interpret import numbers
+from vyre_driver.lang.plain import numbers
 from vyre_driver.lang.source.called import parameter_names
 from vyre_driver.lang.source.scan import stored_names
 from vyre_driver.lang.types import ScalarType

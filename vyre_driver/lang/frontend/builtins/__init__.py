@@ -1,0 +1,1 @@
+"""The table of the functions that a kernel may call on numbers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from vyre_driver.lang.frontend.builtins.table import ALL, BUILTINS, TABLE
 from vyre_driver.lang.types import bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from vyre_driver.lang.frontend.builtins.table import Builtin
@@ -162,3 +165,47 @@ def test_other_types_and_keywords_are_refused(builtin: Builtin) -> None:
 
 def test_a_function_is_in_one_row() -> None:
     assert len(TABLE) == sum(len(set(builtin.functions)) for builtin in BUILTINS)
+
+
+def run(expression: str, kind: str, values: list[Any], result: str | None = None) -> list[Any]:
+    """Return what the reference gives for ``expression`` of each value ``x``."""
+    text = f"def k(i: Index, v: In[{kind}], o: Out[{result or kind}]):\n    x = v[i]\n    o[i] = {expression}\n"
+    made = kernel.from_source(text, {"math": math, "np": np, "i32": i32})
+    return made.interpret(np.array(values, {"f32": np.float32, "u32": np.uint32, "i32": np.int32}[kind])).tolist()
+
+
+def test_isqrt_is_exact_to_the_greatest_word() -> None:
+    roots = np.random.default_rng(0).integers(1, 65536, 500)
+    words = [0, 1, 2, 3, 2**32 - 1, *(int(root) ** 2 - 1 for root in roots), *(int(root) ** 2 for root in roots)]
+    assert run("math.isqrt(x)", "u32", words, "i32") == [math.isqrt(word) for word in words]
+    assert run("math.isqrt(x)", "i32", [-1, 16, 2**31 - 1]) == [0, 4, 46340]
+
+
+def test_gcd_of_negative_numbers_and_of_zero_is_that_of_python() -> None:
+    values = [0, 1, -12, 18, -35, 2**31 - 1, -(2**31) + 2]
+    assert run("math.gcd(x, -12)", "i32", values) == [math.gcd(value, -12) for value in values]
+    assert run("math.gcd(x, 0)", "i32", values) == [abs(value) for value in values]
+    assert run("math.gcd(x, i32(-2147483648))", "i32", values[1:]) == [math.gcd(value, -(2**31)) for value in values[1:]]
+
+
+def test_divmod_rounds_down_as_python() -> None:
+    values = [7, -7, 0, 2**31 - 1, -(2**31)]
+    for by in (3, -3):
+        assert run(f"divmod(x, {by})[0]", "i32", values) == [value // by for value in values]
+        assert run(f"divmod(x, {by})[1]", "i32", values) == [value % by for value in values]
+    assert run("divmod(x, 0)[0] + divmod(x, 0)[1]", "i32", values) == [0] * 5
+    assert run("divmod(x, -0.5)[1]", "f32", [1.25, -1.25, 3.0]) == [-0.25, -0.25, -0.0]
+
+
+def test_log_takes_a_base() -> None:
+    assert run("math.log(x, 10)", "f32", [0.0, 1000.0, np.inf]) == [-np.inf, pytest.approx(3.0), np.inf]
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high"), [(math.erfc, -4, 0.4), (math.erfc, 0.4, 9.19), (math.radians, 0, 1e3), (math.degrees, 0, 1e3)]
+)
+def test_a_function_is_within_its_error(function: Callable[[float], float], low: float, high: float) -> None:
+    x = np.random.default_rng(0).uniform(low, high, 5_000).astype(np.float32)
+    exact = np.array([function(value) for value in x.tolist()])
+    found = np.array(run(f"math.{function.__name__}(x)", "f32", x.tolist()))
+    assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= float(TABLE[function].error)

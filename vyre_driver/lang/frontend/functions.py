@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[Translation, Sequence[Value], ast.Call], Value]
 
-_OF_F64 = frozenset({UnOp.SQRT, UnOp.FLOOR, UnOp.CEIL, UnOp.TRUNC})
+_OF_F64 = frozenset({UnOp.SQRT, UnOp.FLOOR, UnOp.CEIL, UnOp.TRUNC, UnOp.ABS})
 
 
 def floats_of(t: Translation, given: Sequence[Value], node: ast.Call, *, has_f64: bool = False) -> list[Number]:

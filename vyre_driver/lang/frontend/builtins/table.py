@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import math
 from dataclasses import dataclass
@@ -11,12 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from vyre_driver.ir import functions
+from vyre_driver.ir.arithmetic import Binary, Unary
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers, wide
-from vyre_driver.lang.frontend.builtins import own
+from vyre_driver.lang.frontend.builtins import own, written
+from vyre_driver.lang.frontend.comparisons import choose, compare
+from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.extremes import clip, extreme, numpys
 from vyre_driver.lang.frontend.functions import absolute, fused, of_floats, of_numbers, predicate, rounded, to_power, to_whole
 from vyre_driver.lang.frontend.operators import as_written
+from vyre_driver.lang.frontend.values import Constant, literal
 from vyre_driver.lang.frontend.whole_functions import counted, divided, rotated
 from vyre_driver.lang.plain import functions as plain
 from vyre_driver.lang.plain import numbers
@@ -24,9 +29,9 @@ from vyre_driver.lang.plain.numbers import F32, greatest, least
 from vyre_driver.lang.types import SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Sequence
 
+    from vyre_driver.ir.expressions import Expr
     from vyre_driver.lang.frontend.translation import Translation
     from vyre_driver.lang.frontend.values import Value
     from vyre_driver.lang.plain.numbers import Plain
@@ -99,6 +104,24 @@ def _of_device(names: str, op: UnOp, about: str) -> Builtin:
     return Builtin(names, about, of_floats(op), plain.of_float(getattr(np, of_numpy.removeprefix("np."))), "device")
 
 
+def _log(x: Expr, *base: Expr) -> Expr:
+    logarithm = Unary(UnOp.LOG, x)
+    return Binary(BinOp.DIV, logarithm, Unary(UnOp.LOG, *base)) if base else logarithm
+
+
+def _sign(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    """Return 1, 0 or -1 of the number's type; NaN of NaN."""
+    number = t.draft.hold(typed(t, given[0], node), "x")
+    if number.type is bool_:
+        raise t.mistyped(node, f"{ast.unparse(node.func)} of bool", "convert: i32(...)")
+    zero, found = Constant(0), literal(number.type, 0)
+    if not number.type.is_whole:
+        found = choose(t, typed(t, compare(t, ast.Eq(), number, zero, node), node), found, number, node)
+    if number.type.bounds[0] < 0 or not number.type.is_whole:
+        found = choose(t, typed(t, compare(t, ast.Lt(), number, zero, node), node), Constant(-1), found, node)
+    return choose(t, typed(t, compare(t, ast.Gt(), number, zero, node), node), Constant(1), found, node)
+
+
 BUILTINS = (
     Builtin("math.sqrt np.sqrt", "the square root", of_floats(UnOp.SQRT), plain.of_float(np.sqrt), _DEVICE, FLOATS),
     Builtin(
@@ -112,7 +135,15 @@ BUILTINS = (
     Builtin("np.reciprocal", "1 / x", of_floats(UnOp.RECIPROCAL), plain.of_f32(lambda x: F32(1) / x), _DEVICE),
     _of_device("math.exp np.exp", UnOp.EXP, "e to the power of x"),
     _of_device("math.exp2 np.exp2", UnOp.EXP2, "2 to the power of x"),
-    _of_device("math.log np.log", UnOp.LOG, "the natural logarithm"),
+    Builtin(
+        "math.log",
+        "the natural logarithm, or log(x) / log(base)",
+        of_numbers(_log),
+        plain.of_floats(lambda x, *base: np.log(x) / np.log(*base) if base else np.log(x)),
+        "device",
+        most=2,
+    ),
+    _of_device("np.log", UnOp.LOG, "the natural logarithm"),
     _of_device("math.log2 np.log2", UnOp.LOG2, "the logarithm to base 2"),
     _of_device("math.sin np.sin", UnOp.SIN, "the sine"),
     _of_device("math.cos np.cos", UnOp.COS, "the cosine"),
@@ -180,6 +211,18 @@ BUILTINS = (
     ),
     _two("math.copysign np.copysign", "x with the sign of y", of_numbers(functions.copysign), plain.of_floats(np.copysign)),
     _two("pow math.pow np.power", "x to the power of y, as `**`", to_power, numbers.power, "0.9"),
+    Builtin("math.erfc", "1 - erf(x), of which nothing is lost where it is small", error="2.1", written=written.erfc),
+    Builtin(
+        "np.fabs",
+        "x without its sign",
+        of_floats(UnOp.ABS),
+        lambda x: numbers.canonical(np.fabs(x if type(x) is numbers.F64 else numbers.to_f32(x))),
+        types=FLOATS,
+    ),
+    Builtin("math.radians np.radians np.deg2rad", "x degrees in radians", error="0.7", written=written.radians),
+    Builtin("math.degrees np.degrees np.rad2deg", "x radians in degrees", error="0.7", written=written.degrees),
+    Builtin("np.signbit", "whether the sign bit is set; of NaN either", result="bool", written=written.signbit),
+    _two("np.heaviside", "0 below 0, 1 above, y at 0; NaN of NaN", written=written.heaviside),
     Builtin("fma", "a * b + c, rounded once", fused, plain.fused, types=FLOATS, least=3, most=3, own=own.fma),
     Builtin(
         "abs math.fabs np.abs",
@@ -202,6 +245,7 @@ BUILTINS = (
         least=3,
         most=3,
     ),
+    Builtin("np.sign", "1, 0 or -1; NaN of NaN", _sign, lambda x: np.sign(numbers.typed(x)), types=NUMBERS),
     _of_bits("popcount", "how many bits are set", counted(UnOp.POPCOUNT), plain.of_whole(own.popcount), own=own.popcount),
     _of_bits("clz", "how many bits above the highest set one", counted(UnOp.CLZ), plain.of_whole(own.clz), own=own.clz),
     _of_bits("ctz", "how many bits below the lowest set one", counted(UnOp.CTZ), plain.of_whole(own.ctz), own=own.ctz),
@@ -231,6 +275,15 @@ BUILTINS = (
         divided(own.trunc_rem, integers.truncate_remainder, wide.truncate_remainder),
         plain.of_wholes(own.trunc_rem),
         own=own.trunc_rem,
+    ),
+    _two("divmod np.divmod", "`(a // b, a % b)`", types=(f32, *WHOLE), written=written.quotient_and_remainder),
+    _two_wholes("math.gcd np.gcd", "the greatest common divisor; of 0 the other", written=written.gcd),
+    Builtin(
+        "math.isqrt",
+        "the square root rounded down; 0 of a negative number",
+        types=(i32, u32),
+        result="i32",
+        written=written.isqrt,
     ),
 )
 """The table."""

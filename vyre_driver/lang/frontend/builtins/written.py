@@ -1,0 +1,95 @@
+"""Functions of numbers that are written in the language itself: a kernel that calls one has these lines."""
+
+# ruff: noqa: ANN001, ANN201, ANN202 -- of numbers of several types
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vyre_driver.lang.frontend.builtins.own import fma
+from vyre_driver.lang.frontend.intrinsics import bitcast, select
+from vyre_driver.lang.types import f32, i32, u32
+
+
+def radians(x):
+    """Return an angle in degrees in radians."""
+    return x * (math.pi / 180)
+
+
+def degrees(x):
+    """Return an angle in radians in degrees."""
+    return x * (180 / math.pi)
+
+
+def signbit(x):
+    """Return whether the sign bit is set."""
+    return bitcast(u32, f32(x)) >> 31 != 0
+
+
+def heaviside(x, at_zero):
+    """Return 0 below 0, 1 above, and a value of the caller's at 0."""
+    return select(x > 0, 1.0, select(x < 0, 0.0, select(x == 0, at_zero, x)))
+
+
+def isqrt(n):
+    """Return the root rounded down: the root of an f32 is at most one off."""
+    word = u32(max(n, 0))
+    root = min(u32(math.sqrt(f32(word))), 65535)
+    square = root * root
+    return i32(select(square > word, root - 1, select(word - square > 2 * root, root + 1, root)))
+
+
+def gcd(a, b):
+    """Return the greatest common divisor, by Euclid."""
+    a, b = max(abs(a), abs(b)), min(abs(a), abs(b))
+    while b != 0:
+        a, b = b, a % b
+    return abs(a)
+
+
+def quotient_and_remainder(a, b):
+    """Return both."""
+    return a // b, a % b
+
+
+# Source: N. Juffa's erfcf (public domain), after M. M. Shepherd and J. G. Laframboise, "Chebyshev Approximation of
+# (1 + 2x) exp(x^2) erfc x in 0 <= x < inf", Mathematics of Computation 36 (1981); the exponential is Cephes 2.2's expf.
+_TAIL = (
+    *(-4.01139259e-4, -1.23075210e-3, 1.31355342e-3, 8.63227434e-3, -8.05991981e-3),
+    *(-5.42046614e-2, 1.64055392e-1, -1.66031361e-1, -9.27639827e-2, 2.76978403e-1),
+)
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+
+
+def erfc(x):
+    """Return 1 - erf(x), of which nothing is lost where it is small."""
+    return select(
+        x < 0.4, 1.0 - math.erf(x), select(x < 9.2, _erfc_tail(min(max(x, 0.25), 9.25)), select(math.isnan(x), x, 0.0))
+    )
+
+
+def _erfc_tail(a):
+    over = 1.0 / (a + 2.0)
+    q = (a - 2.0) * over
+    q = fma(over, fma(q, -a, fma(q + 1.0, -2.0, a)), q)  # (a - 2) / (a + 2), with what its rounding loses
+    p = f32(_TAIL[0])
+    for coefficient in _TAIL[1:]:
+        p = fma(p, q, coefficient)
+    over = 1.0 / (2.0 * a + 1.0)
+    r = fma(p, over, over)
+    r = fma(fma(fma(r, -a, 0.5), 2.0, p - r), over, r)  # exp(a * a) * erfc(a)
+    square = a * a
+    k = np.floor(0.5 - 1.44269504088896341 * square)
+    rest = -square - k * 0.693359375 - k * -2.12194440e-4
+    part = f32(_EXP[0])
+    for coefficient in _EXP[1:]:
+        part = part * rest + coefficient
+    part = part * (rest * rest) + rest
+    power = part + 1.0  # exp(-square) is power + lost, times 2 to the k
+    lost = part - (power - 1.0)
+    r = fma(r, power, r * (lost + power * fma(-a, a, square)))
+    half = np.floor(k * 0.5)
+    return r * bitcast(f32, u32(half + 127.0) << 23) * bitcast(f32, u32(k - half + 127.0) << 23)

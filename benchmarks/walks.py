@@ -1,7 +1,8 @@
 """How far calls go through the package: Python calls, files and climbs of first calls, and of making kernels.
 
 Calls are those of the package's functions that ``sys.setprofile`` sees, files are those that the functions are in, and a climb
-is a call in a later stage (``STAGES`` in tests/arch/test_arch_folders.py) than the call before it. Each walk runs in a process of its own with an empty cache; "again" is the least time of five more, without the profile.
+is a call in a later stage (``STAGES`` in tests/arch/test_arch_folders.py) than the call before it. Each walk runs in a process
+of its own with an empty cache; "again" is the least time of five more, without the profile.
 """
 
 from __future__ import annotations

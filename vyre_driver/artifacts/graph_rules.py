@@ -51,7 +51,8 @@ def values_of(externals: Sequence[GraphValue], nodes: Sequence[GraphNode]) -> tu
         for name in (node.name, *(output.name for output in node.outputs)):
             _take_name(names, name, place)
         try:
-            for port in (*node.inputs, *node.outputs):
+            ports: tuple[GraphInput | GraphOutput, ...] = (*node.inputs, *node.outputs)
+            for port in ports:
                 _check_contract(port.contract, f"buffer {port.buffer!r}")
             _check_node(values, node)
         except InvalidProgram as error:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from vyre_driver.isolated.driver import IsolatedDriver
-    from vyre_driver.isolated.kernel import IsolatedKernel
     from vyre_driver.isolated.process import Handle
     from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.runtime.base import BaseDriver
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.runtime.observed import Observed
 
 
@@ -28,7 +28,7 @@ class IsolatedBound(BoundKernel):
 
     __slots__ = ("_buffers", "_handle", "_kernel")
 
-    def __init__(self, handle: Handle, kernel: IsolatedKernel, buffers: Sequence[object], observed: Observed) -> None:
+    def __init__(self, handle: Handle, kernel: Kernel, buffers: Sequence[object], observed: Observed) -> None:
         """Be what the child has bound; made by ``IsolatedKernel.bind``."""
         self._handle, self._kernel, self._buffers = handle, kernel, tuple(buffers)
         self._observed = observed
@@ -87,7 +87,7 @@ class IsolatedBound(BoundKernel):
 class IsolatedBatch(Batch):
     """Bound kernels of one child, run as one submission and asked for by one message."""
 
-    def __init__(self, driver: IsolatedDriver, label: str | None) -> None:
+    def __init__(self, driver: BaseDriver, label: str | None) -> None:
         """Start empty; made by ``IsolatedDriver.batch``."""
         super().__init__(driver.events, label)
         self._driver = driver

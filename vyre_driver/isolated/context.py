@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from vyre_driver.isolated.device import not_here
 from vyre_driver.runtime.room import Room
@@ -10,8 +10,10 @@ from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from vyre_driver.isolated.device import IsolatedDevice
-    from vyre_driver.isolated.driver import IsolatedDriver
-
+    from vyre_driver.isolated.process import Child
+    from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.telemetry.events import Events
+    from vyre_driver.vulkan.devices import PhysicalDevice
 
 _OF_CALLS = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.TUNE, EventKind.FAILURE)
 
@@ -25,10 +27,28 @@ class IsolatedRoom(Room):
             pass
 
 
+class DriverOfChild(Protocol):
+    """An isolated driver, as its kernels and its context know it."""
+
+    device: PhysicalDevice
+    events: Events
+    strict: bool
+    room: IsolatedRoom
+
+    def child(self) -> Child:
+        """Return the process that is there."""
+
+    def here(self) -> IsolatedDevice:
+        """Return the device of that process."""
+
+    def adopted(self, child: Child, number: int, _offset: int, shape: tuple[int, ...], dtype: Any) -> Buffer:  # noqa: ANN401 -- a type
+        """Return a buffer that the child has made for the output of a call."""
+
+
 class IsolatedContext:
     """What code above the driver finds of it."""
 
-    def __init__(self, driver: IsolatedDriver) -> None:
+    def __init__(self, driver: DriverOfChild) -> None:
         """Be that of a driver."""
         self._driver = driver
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vyre_driver.binding.plan import Binding
-    from vyre_driver.isolated.driver import IsolatedDriver
+    from vyre_driver.isolated.context import DriverOfChild
     from vyre_driver.isolated.process import Child, Handle
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
@@ -42,7 +42,7 @@ _MOST_FORMS = 64
 class IsolatedKernel(Kernel):
     """A kernel whose calls run in the child of an isolated driver. May be called from several threads."""
 
-    def __init__(self, driver: IsolatedDriver, recipe: Mapping[str, Any]) -> None:
+    def __init__(self, driver: DriverOfChild, recipe: Mapping[str, Any]) -> None:
         """Compile it; made by ``IsolatedDriver.compile``, and raises as that."""
         self._driver = driver
         self._recipe = recipe

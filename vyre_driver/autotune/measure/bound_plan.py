@@ -11,8 +11,7 @@ from vyre_driver.process.copies import refuse_copies
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre_driver.autotune.measure.definition import Plan
-    from vyre_driver.autotune.measure.tuned import TunedKernel
+    from vyre_driver.autotune.measure.definition import KernelOnDriver, Plan
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.futures import DispatchFuture
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class BoundPlan:
     """A plan on resident buffers, recorded once; it holds the temporaries, and all memory as long as it lives."""
 
-    def __init__(self, kernel: TunedKernel, plan: Plan, buffers: Mapping[str, Buffer]) -> None:
+    def __init__(self, kernel: KernelOnDriver, plan: Plan, buffers: Mapping[str, Buffer]) -> None:
         """Make the temporaries and bind each step; made by ``TunedKernel.bind``."""
         self.plan = plan
         self._name = kernel.definition.name
@@ -51,7 +50,7 @@ class BoundPlan:
         while self._temporaries:
             self._temporaries.pop().close()
 
-    def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
+    def _bind(self, kernel: KernelOnDriver, plan: Plan, named: dict[str, Buffer]) -> None:
         for name, one in plan.temporaries.items():
             named[name] = Buffer(kernel.driver.context.device, one.shape, one.dtype)
             self._temporaries.append(named[name])

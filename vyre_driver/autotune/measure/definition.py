@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.base import BaseDriver
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -224,3 +225,24 @@ class KernelDefinition(ABC):
     def size_class(self, size: Size) -> Size:
         """Return what stands for a size in a record: each number rounded to the nearest power of two."""
         return tuple(1 << max(round(float(np.log2(max(one, 1)))), 0) for one in size)
+
+
+class KernelOnDriver(Protocol):
+    """A definition on a driver, as its plans and its tuning know it: ``TunedKernel``."""
+
+    driver: BaseDriver
+    definition: KernelDefinition
+
+    @property
+    def target(self) -> TuningTarget:
+        """What tuning records of the kernel are for."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What is valid on the device, preferred first."""
+
+    def compiled(self, step: Step) -> Kernel:
+        """Return the kernel of a step."""
+
+    def forget(self) -> None:
+        """Look the records up again at the next call."""

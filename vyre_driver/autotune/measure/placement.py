@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import Operand, Plan
-    from vyre_driver.autotune.measure.tuned import TunedKernel
+    from vyre_driver.autotune.measure.definition import KernelOnDriver, Operand, Plan
     from vyre_driver.runtime.base import BaseDriver
 
     Given = NDArray[Any] | Buffer
@@ -96,7 +95,7 @@ def check_overwritten(inputs: Mapping[str, Buffer], outputs: Sequence[Output], *
             )
 
 
-def bind_plan(kernel: TunedKernel, plan: Plan, inputs: Mapping[str, Buffer], outputs: Sequence[Buffer]) -> BoundPlan:
+def bind_plan(kernel: KernelOnDriver, plan: Plan, inputs: Mapping[str, Buffer], outputs: Sequence[Buffer]) -> BoundPlan:
     """Bind a plan of a kernel to buffers, where they fit it.
 
     Raises InvalidInput if they do not, or one is written before it was read; and as ``BoundPlan``.
@@ -126,7 +125,7 @@ class CallBuffers:
             self.close()
             raise
 
-    def bind(self, kernel: TunedKernel, plan: Plan, form: object) -> None:
+    def bind(self, kernel: KernelOnDriver, plan: Plan, form: object) -> None:
         """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
         if self.form != form:
             self._unbind()
@@ -165,7 +164,7 @@ class CallBuffers:
 class ResidentCall:
     """A call with a buffer among its arrays or targets: arrays of the host are copied to buffers that last as long as it."""
 
-    def __init__(self, kernel: TunedKernel, plan: Plan, given: Mapping[str, Given], out: object) -> None:
+    def __init__(self, kernel: KernelOnDriver, plan: Plan, given: Mapping[str, Given], out: object) -> None:
         """Check the buffers.
 
         Raises

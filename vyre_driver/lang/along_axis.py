@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import types
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,13 +23,16 @@ from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.source.called import accepts
 from vyre_driver.lang.source.parameters import Parameter
 from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_, f32, type_of, u8
+from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     from vyre_driver.driver import Driver
+    from vyre_driver.lang.kernel import Kernel
 
     Changed = Callable[[], str | None]
     Returned = Callable[[object, str, tuple[ScalarType, ...]], ScalarType]
@@ -158,12 +162,6 @@ def name_of(function: object, otherwise: str) -> str:
     return f"{name}_" if name in _TAKEN or hasattr(builtins, name) else name
 
 
-def driver_for(flat: NDArray[Any] | Buffer, chosen: Driver | None) -> Driver:
-    """Return the driver of a call: the chosen one, else that of a buffer, else the default one."""
-    own: Driver | None = flat.device.driver() if isinstance(flat, Buffer) else None
-    return chosen or own or DEFAULT.get()
-
-
 class FoundTypes(Generic[T]):
     """What types functions give for elements of a type, found anew where something that they take from outside has changed."""
 
@@ -222,3 +220,54 @@ def check_combined(name: str, combine: object, held: ScalarType, returned: Retur
         raise KernelTypeError(
             f"combine of {name} makes {found} of two {held}", fix=f"let it return {held}, or give it {found} by map"
         )
+
+
+class Combining(ABC, Generic[T]):
+    """Functions that combine elements, the kernels that were made of them, and the driver that was chosen, if one was."""
+
+    def __init__(self, name: str, driver: Driver | None) -> None:
+        """Hold no kernels."""
+        self.name = name
+        self._driver = driver
+        self._kernels: dict[object, Kernel] = {}
+        self._types: FoundTypes[T] = FoundTypes(self._typed)
+
+    @abstractmethod
+    def _carried(self) -> tuple[Any, ...]:
+        """Return what it is made of, as it is pickled."""
+
+    @abstractmethod
+    def _typed(self, element: ScalarType, returned: Returned) -> T:
+        """Return the types for elements of a type; raises KernelTypeError where functions do not fit."""
+
+    def on(self, driver: Driver) -> Self:
+        """Return the same on a driver, instead of that of its buffers or the default one."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _driver=driver)
+        return made
+
+    def __copy__(self) -> Self:
+        """Return itself: it does not change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return itself: it does not change."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its functions; raises TypeError for one that was put on a driver."""
+        if self._driver is not None:
+            refuse_copies(self, 0)
+        return type(self), self._carried()
+
+    def _driver_for(self, flat: NDArray[Any] | Buffer) -> Driver:
+        """Return the driver of a call: its own, else that of a buffer, else the default one."""
+        of_buffer: Driver | None = flat.device.driver() if isinstance(flat, Buffer) else None
+        return self._driver or of_buffer or DEFAULT.get()
+
+    def _kernel(self, key: object, text: str, names: dict[str, Any]) -> Kernel:
+        """Return the kernel of a key, made of a text with these names at first."""
+        made = self._kernels.get(key)
+        if made is None:
+            made = self._kernels[key] = kernel.from_source(text.format(name=self.name), names, self.name)
+        return made

@@ -14,19 +14,16 @@ from vyre_driver.lang.along_axis import (
     BLOCK,
     LONGEST_LOOP,
     MOST_GROUPS,
-    FoundTypes,
+    Combining,
     along_axis,
     as_it_is,
     called_with,
     check_combined,
-    driver_for,
     in_memory,
     name_of,
     read_back,
 )
-from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
-from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,16 +98,13 @@ class _Pass(NamedTuple):
     is_last: bool
 
 
-class Reduction:
+class Reduction(Combining[_Types]):
     """Combines the elements of an array to one. Made by :func:`reduction`; may be called from several threads."""
 
     def __init__(self, functions: _Functions, zero: Any, driver: Driver | None = None) -> None:  # noqa: ANN401 -- a number
         """Hold the functions; made by :func:`reduction`."""
+        super().__init__(name_of(functions.combine, "reduction"), driver)
         self._functions, self._zero = functions, zero
-        self.name = name_of(functions.combine, "reduction")
-        self._driver = driver
-        self._kernels: dict[object, Kernel] = {}
-        self._types = FoundTypes(self._typed)
 
     @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int | None = None) -> Any:  # noqa: ANN401 -- an array, a buffer, or a number of numpy
@@ -129,29 +123,9 @@ class Reduction:
         """
         given = along_axis(self.name, x, axis)
         types = self._types.of(given.element)
-        driver = driver_for(given.flat, self._driver)
+        driver = self._driver_for(given.flat)
         found = self._reduced(driver, given, types).reshape(given.others)
         return found if isinstance(given.flat, Buffer) else read_back(found, types.result)[()]
-
-    def on(self, driver: Driver) -> Reduction:
-        """Return this reduction on a driver, instead of that of its buffers or the default one."""
-        made = Reduction(self._functions, self._zero, driver)
-        made._kernels, made._types = self._kernels, self._types
-        return made
-
-    def __copy__(self) -> Reduction:
-        """Return itself: a reduction does not change."""
-        return self
-
-    def __deepcopy__(self, _: object) -> Reduction:
-        """Return itself: a reduction does not change."""
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it by its functions; raises TypeError for one that was put on a driver."""
-        if self._driver is not None:
-            refuse_copies(self, 0)
-        return Reduction, (_Functions(*map(carried, self._functions)), self._zero)
 
     def __repr__(self) -> str:
         """Return its name and its zero on one line."""
@@ -182,7 +156,7 @@ class Reduction:
         self, driver: Driver, types: _Types, which: _Pass, given: AlongAxis, cut: tuple[int, int], out: Buffer
     ) -> None:
         """Run a pass: each line of elements is cut into so many parts, of so many elements."""
-        (parts, span), made = cut, self._kernel(types, which).on(driver)
+        (parts, span), made = cut, self._kernel_of(types, which).on(driver)
         lines = given.rows * parts
         if which.are_columns:
             made.over(lines * given.columns)(given.flat, out, given.length, parts, span, given.columns)
@@ -190,22 +164,20 @@ class Reduction:
             groups = min(lines, MOST_GROUPS)
             made.groups(groups)(given.flat, out, given.length, parts, span, -(-lines // groups))
 
-    def _kernel(self, types: _Types, which: _Pass) -> Kernel:
-        key = types, which
-        made = self._kernels.get(key)
-        if made is None:
-            names = {
-                "element": types.element if which.is_first else types.held,
-                "held": types.held,
-                "result": types.result if which.is_last else types.held,
-                "zero": self._zero,
-                "combine": self._functions.combine,
-                "map_": self._functions.map if which.is_first else as_it_is,
-                "finish": self._functions.finish if which.is_last else as_it_is,
-            }
-            text = (_COLUMNS if which.are_columns else _ROWS).format(name=self.name)
-            made = self._kernels[key] = kernel.from_source(text, names, self.name)
-        return made
+    def _carried(self) -> tuple[Any, ...]:
+        return _Functions(*map(carried, self._functions)), self._zero
+
+    def _kernel_of(self, types: _Types, which: _Pass) -> Kernel:
+        names = {
+            "element": types.element if which.is_first else types.held,
+            "held": types.held,
+            "result": types.result if which.is_last else types.held,
+            "zero": self._zero,
+            "combine": self._functions.combine,
+            "map_": self._functions.map if which.is_first else as_it_is,
+            "finish": self._functions.finish if which.is_last else as_it_is,
+        }
+        return self._kernel((types, which), _COLUMNS if which.are_columns else _ROWS, names)
 
     def _typed(self, element: ScalarType, returned: Returned) -> _Types:
         held = returned(self._functions.map, "map", (element,))

@@ -12,19 +12,16 @@ from vyre_driver.lang.along_axis import (
     BLOCK,
     LONGEST_LOOP,
     MOST_GROUPS,
-    FoundTypes,
+    Combining,
     along_axis,
     as_it_is,
     called_with,
     check_combined,
-    driver_for,
     in_memory,
     name_of,
     read_back,
 )
-from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
-from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from vyre_driver.driver import Driver
@@ -84,16 +81,13 @@ def {name}(i: Index, out: InOut[held, 1], totals: In[held, 1], count: u32, block
 """
 
 
-class Scan:
+class Scan(Combining["ScalarType"]):
     """Combines each element of an array with all before it. Made by :func:`scan`; may be called from several threads."""
 
     def __init__(self, combine: Any, driver: Driver | None = None) -> None:  # noqa: ANN401 -- a function
         """Hold the function; made by :func:`scan`."""
+        super().__init__(name_of(combine, "scan"), driver)
         self._combine = combine
-        self.name = name_of(combine, "scan")
-        self._driver = driver
-        self._kernels: dict[object, Kernel] = {}
-        self._held = FoundTypes(self._typed)
 
     @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int = -1) -> Any:  # noqa: ANN401 -- an array or a buffer
@@ -113,32 +107,12 @@ class Scan:
         if axis is None:
             raise InvalidInput(f"axis of {self.name} is None", fix="give x.reshape(-1)", axis=None)
         given = along_axis(self.name, x, axis)
-        held = self._held.of(given.element)
-        driver = driver_for(given.flat, self._driver)
+        held = self._types.of(given.element)
+        driver = self._driver_for(given.flat)
         out = driver.empty((given.rows * given.length * given.columns,), in_memory(held))
         self._scan(driver, given, held, out)
         found = out.reshape(given.shape)
         return found if isinstance(given.flat, Buffer) else read_back(found, held)
-
-    def on(self, driver: Driver) -> Scan:
-        """Return this scan on a driver, instead of that of its buffers or the default one."""
-        made = Scan(self._combine, driver)
-        made._kernels, made._held = self._kernels, self._held
-        return made
-
-    def __copy__(self) -> Scan:
-        """Return itself: a scan does not change."""
-        return self
-
-    def __deepcopy__(self, _: object) -> Scan:
-        """Return itself: a scan does not change."""
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it by its function; raises TypeError for one that was put on a driver."""
-        if self._driver is not None:
-            refuse_copies(self, 0)
-        return Scan, (carried(self._combine),)
 
     def __repr__(self) -> str:
         """Return its name on one line."""
@@ -155,16 +129,16 @@ class Scan:
         totals = driver.empty((lines,), in_memory(held))
         if columns == 1:
             groups = min(lines, MOST_GROUPS)
-            made = self._kernel(_BLOCKS, given.element, held).on(driver)
+            made = self._kernel_of(_BLOCKS, given.element, held).on(driver)
             made.groups(groups)(given.flat, out, totals, length, blocks, -(-lines // groups))
         else:
-            made = self._kernel(_COLUMNS, given.element, held).on(driver)
+            made = self._kernel_of(_COLUMNS, given.element, held).on(driver)
             made.over(lines)(given.flat, out, totals, length, blocks, span, columns)
         if blocks == 1:
             return
         before = driver.empty((lines,), in_memory(held))
         self._scan(driver, given._replace(flat=totals, element=held, length=blocks), held, before)
-        behind = self._kernel(_BEHIND, held, held).on(driver)
+        behind = self._kernel_of(_BEHIND, held, held).on(driver)
         behind.over(rows * length * columns)(out, before, length, blocks, span, columns)
 
     def _typed(self, element: ScalarType, returned: Returned) -> ScalarType:
@@ -172,13 +146,12 @@ class Scan:
         check_combined(self.name, self._combine, held, returned)
         return held
 
-    def _kernel(self, text: str, element: ScalarType, held: ScalarType) -> Kernel:
-        key = text, element, held
-        made = self._kernels.get(key)
-        if made is None:
-            names = {"element": element, "held": held, "combine": self._combine}
-            made = self._kernels[key] = kernel.from_source(text.format(name=self.name), names, self.name)
-        return made
+    def _carried(self) -> tuple[Any, ...]:
+        return (carried(self._combine),)
+
+    def _kernel_of(self, text: str, element: ScalarType, held: ScalarType) -> Kernel:
+        names = {"element": element, "held": held, "combine": self._combine}
+        return self._kernel((text, element, held), text, names)
 
 
 def scan(combine: Any) -> Scan:  # noqa: ANN401 -- a function

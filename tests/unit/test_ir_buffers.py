@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
-from vyre_driver import DataType
+from vyre_driver import DataType, Program
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind
 from vyre_driver.ir.operators import WORLD, AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, TernaryOp, UnOp
@@ -24,6 +25,7 @@ from vyre_driver.ir.predicates import (
     Or,
     ShapePredicate,
 )
+from vyre_driver.lowering.program_fields import program_of, values_of
 
 
 def test_each_constructor_sets_access_kind_and_flags() -> None:
@@ -205,3 +207,16 @@ def test_predicates_nest_to_a_limit() -> None:
     assert (predicate.depth, hash(predicate) == hash(predicate), predicate.holds(0)) == (MAX_PREDICATE_DEPTH, True, True)
     with pytest.raises(InvalidProgram, match="nests 65 deep, over the limit of 64"):
         Not(predicate)
+
+
+def test_the_base_of_predicates_is_none_itself() -> None:
+    with pytest.raises(InvalidProgram, match="ShapePredicate is the base of the shape predicates, and compares nothing"):
+        ShapePredicate()
+
+
+def test_no_recording_has_the_base_of_predicates_in_it() -> None:
+    buffer = BufferDecl.read("a", 0, DataType.U32).with_shape_predicate(AtLeast(1))
+    written = json.dumps(values_of(Program.wrapped([buffer], (1, 1, 1), [])))
+    assert written.count('{"AtLeast": [1]}') == 1
+    with pytest.raises(ValueError, match="its program is none"):
+        program_of(json.loads(written.replace('{"AtLeast": [1]}', '{"ShapePredicate": []}')))

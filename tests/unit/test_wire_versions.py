@@ -342,3 +342,16 @@ def test_format_4_names_the_format_that_has_a_place_for_a_requirement() -> None:
         "wire format 4 has no place for the shape predicate count >= 1 of buffer 'x'. "
         "Fix: write format 6, or declare the buffer without it."
     )
+
+
+def test_no_more_parts_of_predicates_are_written_than_are_read() -> None:
+    predicate: ShapePredicate = AtLeast(0)
+    while predicate.size < 2048:
+        predicate = And(predicate, predicate)
+    buffers = [BufferDecl.read(f"b{place}", place, DataType.U32).with_shape_predicate(predicate) for place in range(25)]
+    most = Program.wrapped(buffers[:24], (1, 1, 1), [])
+    assert Program.from_wire(most.to_wire()) == most
+    over = "the program has 102375 parts of shape predicates, over the wire format's limit of 100000. Fix: split it."
+    with pytest.raises(InvalidProgram) as caught:
+        Program.wrapped(buffers, (1, 1, 1), []).to_wire()
+    assert str(caught.value) == over

@@ -30,7 +30,9 @@ _FOUND = {
 }
 _ENUMS = {name: one for name, one in _FOUND.items() if issubclass(one, enum.Enum)}
 _TERMS: dict[str, type[Any]] = {
-    name: one for name, one in {**_FOUND, "Program": Program}.items() if is_dataclass(one) and not name.startswith("_")
+    name: one
+    for name, one in {**_FOUND, "Program": Program}.items()
+    if is_dataclass(one) and not name.startswith("_") and one is not predicates.ShapePredicate
 }
 _NAMES = {one: [field.name for field in fields(one) if field.init] for one in _TERMS.values()}
 

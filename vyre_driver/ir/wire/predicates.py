@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import I64_MAX
 from vyre_driver.ir.fields import refuse
-from vyre_driver.ir.predicates import AffineRange, And, AtLeast, AtMost, Exactly, ModEquals, MultipleOf, Not, Or
+from vyre_driver.ir.predicates import PREDICATES
 from vyre_driver.ir.wire.cursor import refuse_bytes
 from vyre_driver.ir.wire.leb import leb
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 """How deep predicates may nest on the wire; one of numbers is 1 deep."""
 _NONE = 0
-_CLASSES: tuple[type[ShapePredicate], ...] = (AtLeast, AtMost, Exactly, MultipleOf, ModEquals, AffineRange, And, Or, Not)
-_TAGS = {cls: tag for tag, cls in enumerate(_CLASSES, 1)}
-_OF_U32 = frozenset({AtLeast, AtMost, Exactly, MultipleOf, ModEquals})
+_I64 = "q"  # in the layout of numbers; the wire has these as LEB128, and the others as the layout says
 _U64 = 1 << 64
 
 
@@ -46,13 +44,13 @@ def predicate_bytes(predicate: ShapePredicate | None) -> bytes:
     while waiting:
         part = waiting.pop()
         values = [getattr(part, name) for name in part.__match_args__]
-        pieces.append(bytes((_TAGS[type(part)],)))
-        if type(part) in _OF_U32:
-            pieces.append(struct.pack(f"<{len(values)}I", *values))
-        elif isinstance(part, AffineRange):
+        pieces.append(bytes((part.wire_tag,)))
+        if not part.layout:
+            waiting.extend(reversed(values))
+        elif _I64 in part.layout:
             pieces.extend(leb(value % _U64) for value in values)
         else:
-            waiting.extend(reversed(values))
+            pieces.append(struct.pack(f"<{part.layout}", *values))
     return b"".join(pieces)
 
 
@@ -74,18 +72,18 @@ def read_predicate(cursor: Cursor) -> ShapePredicate | None:
 def _read(cursor: Cursor, tag: int, at: int, depth: int) -> ShapePredicate:
     if depth > MAX_DEPTH:
         refuse_bytes(f"shape predicates nest deeper than {MAX_DEPTH}", at)
-    if not 0 < tag <= len(_CLASSES):
+    cls = PREDICATES.get(tag)
+    if cls is None:
         refuse_bytes(f"a shape predicate has the unknown tag {tag:#04x}", at)
-    cls = _CLASSES[tag - 1]
     values: list[object] = []
     for _ in cls.__match_args__:
-        if cls in _OF_U32:
-            values.append(cursor.u32("a number of a shape predicate"))
-        elif cls is AffineRange:
-            values.append(_signed(cursor.leb("a number of a shape predicate")))
-        else:
+        if not cls.layout:
             inner = cursor.at
             values.append(_read(cursor, cursor.u8("the tag of a shape predicate"), inner, depth + 1))
+        elif _I64 in cls.layout:
+            values.append(_signed(cursor.leb("a number of a shape predicate")))
+        else:
+            values.append(cursor.u32("a number of a shape predicate"))
     return cls(*values)
 
 

@@ -58,6 +58,9 @@ def canonical_container(program: Program, version: int = wire_format.VERSION) ->
         _over("buffers", len(program.buffers), wire_format.MAX_BUFFERS)
     for buffer in program.buffers:
         check_buffer(buffer)
+    parts = sum(buffer.shape_predicate.size for buffer in program.buffers if buffer.shape_predicate is not None)
+    if parts > wire_format.MAX_PREDICATE_PARTS and version >= wire_format.REQUIREMENTS_SINCE:
+        _over("parts of shape predicates", parts, wire_format.MAX_PREDICATE_PARTS)
     check_limits(program.entry)
     is_old = version < wire_format.REQUIREMENTS_SINCE
     if is_old:

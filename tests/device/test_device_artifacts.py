@@ -249,7 +249,7 @@ def test_what_numpy_has_no_array_for_is_refused(opened: Driver) -> None:
     copy = step(load("from", gid_x()), words("from", 0), words("to", 1, 1, is_output=True))
     made = GraphOutput("to", "out", RESULT._replace(shape=(1,) * 65))
     node = GraphNode("copy", copy, (GraphInput("from", 0, one),), (made,))
-    with pytest.raises(UnsupportedFeature, match=r"value 'out' has 65 dimensions, and arrays of numpy have (32|64) at most"):
+    with pytest.raises(UnsupportedFeature, match=r"value 'out' has 65 axes, and arrays of numpy have (32|64) at most"):
         Graph((GraphValue("x", one),), (node,)).bind(opened, {"x": np.ones(1, np.uint32)})
     nothing = GraphValue("nothing", one._replace(element=empty))
     flat = node._replace(outputs=(made._replace(contract=RESULT._replace(shape=(1,))),))

@@ -11,6 +11,7 @@ import pytest
 
 from vyre_driver import DataType
 from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir import numpy_types
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import cast, let, u32
 from vyre_driver.ir.dtypes import MAX_TYPE_NESTING, extension_id, wire_problem
@@ -186,6 +187,15 @@ def test_numpy_has_what_it_has() -> None:
     assert numpy_element(DataType.array(2**31)) is None
     assert numpy_element(DataType.vec(DataType.I4, 3)) is None
     assert [numpy_element(DataType.vec(one, 1)) for one in (DataType.vec(DataType.F32, 0), DataType.array(0))] == [None, None]
+
+
+def test_vectors_of_vectors_are_sub_arrays_where_numpy_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = DataType.vec(DataType.vec(DataType.F32, 2), 3)
+    assert numpy_element(matrix) == NumpyElement(np.dtype(("<f4", (3, 2))), ElementForm.NUMBERS)
+    empty = DataType.vec(DataType.F32, 0)
+    assert [numpy_element(one) for one in (DataType.vec(empty, 1), DataType.vec(DataType.array(0), 2))] == [None, None]
+    monkeypatch.setattr(numpy_types, "MAX_AXES", 2)
+    assert [numpy_element(one) is None for one in (matrix, DataType.vec(matrix, 1))] == [False, True]
 
 
 def test_without_ml_dtypes_its_numbers_are_raw_words(monkeypatch: pytest.MonkeyPatch) -> None:

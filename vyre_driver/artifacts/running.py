@@ -12,7 +12,7 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.checks import U64_MAX, integer_within
 from vyre_driver.errors import InvalidDispatchConfig, InvalidInput, InvalidProgram, LimitExceeded, UnsupportedFeature
-from vyre_driver.ir.numpy_types import numpy_element
+from vyre_driver.ir.numpy_types import MAX_AXES, numpy_element
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.kompute.buffer import Buffer
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.runtime.bound import BoundKernel
 
-_MAX_RANK = 32 if np.lib.NumpyVersion(np.__version__) < "2.0.0" else 64
 _RESULTS = frozenset({Lifetime.OUTPUT, Lifetime.RETAINED})
 
 
@@ -168,13 +167,13 @@ def _element(value: Value) -> np.dtype[Any]:
 
 
 def _check_rank(value: Value, rank: int) -> None:
-    """Check that an array may have so many dimensions; raises UnsupportedFeature."""
-    if rank > _MAX_RANK:
+    """Check that an array may have so many axes; raises UnsupportedFeature."""
+    if rank > MAX_AXES:
         raise UnsupportedFeature(
-            f"value {value.name!r} has {rank} dimensions, and arrays of numpy have {_MAX_RANK} at most",
-            fix="write the graph with fewer dimensions",
+            f"value {value.name!r} has {rank} axes, and arrays of numpy have {MAX_AXES} at most",
+            fix="write the graph with fewer axes",
             value=rank,
-            limit=_MAX_RANK,
+            limit=MAX_AXES,
         )
 
 

@@ -39,6 +39,8 @@ class NumpyElement:
     packed: bool = False
 
 
+MAX_AXES: int = getattr(np, "MAXDIMS", 64)
+"""How many axes an array of numpy has at most: 32 before numpy 2, which no longer says it."""
 _MAX_ITEM_BYTES = (1 << 31) - 1
 _NUMBERS = {
     DataType.U8: "<u1",
@@ -70,7 +72,7 @@ def numpy_element(dtype: DataType) -> NumpyElement | None:
     """Return the numpy type of the elements of a data type, None for a type without fixed elements.
 
     A vector is a sub-array (``('<f4', (4,))``), a quantized type is its storage, an array or a handle is raw. None also for
-    elements of more than 2**31 - 1 bytes and vectors of elements of no bytes, which numpy does not have.
+    elements that numpy does not have: of more than 2**31 - 1 bytes or MAX_AXES axes, and vectors of elements without bytes.
     """
     if (dtype.size_bytes or 0) > _MAX_ITEM_BYTES:
         return None
@@ -98,13 +100,16 @@ def _from_ml_dtypes(dtype: DataType) -> NumpyElement:
 
 
 def _vector(element: DataType, count: int) -> NumpyElement | None:
-    """Return a sub-array; 4-bit numbers that fill whole bytes are those bytes, and others have no array."""
+    """Return a sub-array; 4-bit numbers that fill whole bytes are those bytes, and others have no array.
+
+    Nor have vectors of elements without bytes, or of more axes than numpy has.
+    """
     inner = numpy_element(element)
-    if inner is None or not inner.dtype.itemsize or (inner.packed and count % 2):
+    if inner is None or (inner.packed and count % 2) or not inner.dtype.itemsize or len(inner.dtype.shape) >= MAX_AXES:
         return None
     if inner.packed:
         return NumpyElement(np.dtype(("<u1", (count // 2,))), ElementForm.RAW)
-    return NumpyElement(np.dtype((inner.dtype, (count,))), inner.form)
+    return NumpyElement(np.dtype((inner.dtype.base, (count, *inner.dtype.shape))), inner.form)
 
 
 def _ml_dtypes() -> ModuleType | None:

@@ -27,8 +27,8 @@ class ShapePredicate:
     """
 
     __match_args__: ClassVar[tuple[str, ...]]  # the names of the fields
-    wire_tag: ClassVar[int]
-    layout: ClassVar[str] = ""
+    _tag: ClassVar[int]
+    _numbers: ClassVar[str] = ""
     _text: ClassVar[str]
 
     size: int = field(init=False, default=1, repr=False, compare=False)
@@ -38,10 +38,10 @@ class ShapePredicate:
         """Refuse numbers without encoding, what is not a predicate, and what is too large or nests too deeply."""
         if type(self) is ShapePredicate:
             refuse("ShapePredicate is the base of the shape predicates, and compares nothing", "use AtLeast or another of them")
-        lowest, highest = (-I64_MAX - 1, I64_MAX) if "q" in self.layout else (0, U32_MAX)
+        lowest, highest = (-I64_MAX - 1, I64_MAX) if "q" in self._numbers else (0, U32_MAX)
         size = depth = 1
         for name, value in self._values().items():
-            if self.layout:
+            if self._numbers:
                 whole(value, highest, f"{name} of {type(self).__name__}", lowest=lowest)
             else:
                 instance(value, ShapePredicate, "a part of a shape predicate")
@@ -64,22 +64,22 @@ class ShapePredicate:
     def describe(self) -> str:
         """Return the comparison, for example ``count >= 64``."""
         values = self._values()
-        return self._text.format(**(values if self.layout else {name: one.describe() for name, one in values.items()}))
+        return self._text.format(**(values if self._numbers else {name: one.describe() for name, one in values.items()}))
 
     @property
     def encoded(self) -> bytes:
         """What the strong digest sees: a tag (u8) and the numbers or predicates inside (docs/keys.md)."""
         values = self._values().values()
-        if self.layout:
-            return struct.pack(f"<B{self.layout}", self.wire_tag, *values)
-        return bytes((self.wire_tag,)) + b"".join(one.encoded for one in values)
+        if self._numbers:
+            return struct.pack(f"<B{self._numbers}", self._tag, *values)
+        return bytes((self._tag,)) + b"".join(one.encoded for one in values)
 
 
 @dataclass(frozen=True, slots=True)
 class AtLeast(ShapePredicate):
     """``count >= n``."""
 
-    wire_tag, layout, _text = 1, "I", "count >= {n}"
+    _tag, _numbers, _text = 1, "I", "count >= {n}"
     n: int
 
     def holds(self, count: int) -> bool:
@@ -91,7 +91,7 @@ class AtLeast(ShapePredicate):
 class AtMost(ShapePredicate):
     """``count <= n``."""
 
-    wire_tag, layout, _text = 2, "I", "count <= {n}"
+    _tag, _numbers, _text = 2, "I", "count <= {n}"
     n: int
 
     def holds(self, count: int) -> bool:
@@ -103,7 +103,7 @@ class AtMost(ShapePredicate):
 class Exactly(ShapePredicate):
     """``count == n``."""
 
-    wire_tag, layout, _text = 3, "I", "count == {n}"
+    _tag, _numbers, _text = 3, "I", "count == {n}"
     n: int
 
     def holds(self, count: int) -> bool:
@@ -115,7 +115,7 @@ class Exactly(ShapePredicate):
 class MultipleOf(ShapePredicate):
     """``count % n == 0``; never with n = 0."""
 
-    wire_tag, layout, _text = 4, "I", "count % {n} == 0"
+    _tag, _numbers, _text = 4, "I", "count % {n} == 0"
     n: int
 
     def holds(self, count: int) -> bool:
@@ -127,7 +127,7 @@ class MultipleOf(ShapePredicate):
 class ModEquals(ShapePredicate):
     """``count % modulus == remainder``; never unless remainder < modulus."""
 
-    wire_tag, layout, _text = 5, "II", "count % {modulus} == {remainder}"
+    _tag, _numbers, _text = 5, "II", "count % {modulus} == {remainder}"
     modulus: int
     remainder: int
 
@@ -140,7 +140,7 @@ class ModEquals(ShapePredicate):
 class AffineRange(ShapePredicate):
     """``min <= count * scale + offset <= max`` without wrapping; the numbers are i64."""
 
-    wire_tag, layout, _text = 6, "qqqq", "{min} <= count * {scale} + {offset} <= {max}"
+    _tag, _numbers, _text = 6, "qqqq", "{min} <= count * {scale} + {offset} <= {max}"
     scale: int
     offset: int
     min: int
@@ -155,7 +155,7 @@ class AffineRange(ShapePredicate):
 class And(ShapePredicate):
     """Both hold."""
 
-    wire_tag, _text = 7, "({left} and {right})"
+    _tag, _text = 7, "({left} and {right})"
     left: ShapePredicate
     right: ShapePredicate
 
@@ -168,7 +168,7 @@ class And(ShapePredicate):
 class Or(ShapePredicate):
     """One of them holds."""
 
-    wire_tag, _text = 8, "({left} or {right})"
+    _tag, _text = 8, "({left} or {right})"
     left: ShapePredicate
     right: ShapePredicate
 
@@ -181,7 +181,7 @@ class Or(ShapePredicate):
 class Not(ShapePredicate):
     """It does not hold."""
 
-    wire_tag, _text = 9, "not {inner}"
+    _tag, _text = 9, "not {inner}"
     inner: ShapePredicate
 
     def holds(self, count: int) -> bool:
@@ -189,7 +189,8 @@ class Not(ShapePredicate):
         return not self.inner.holds(count)
 
 
-PREDICATES: dict[int, type[ShapePredicate]] = {
-    cls.wire_tag: cls for cls in (AtLeast, AtMost, Exactly, MultipleOf, ModEquals, AffineRange, And, Or, Not)
-}
-"""The classes of predicates by their tags."""
+_CLASSES: tuple[type[ShapePredicate], ...] = (AtLeast, AtMost, Exactly, MultipleOf, ModEquals, AffineRange, And, Or, Not)
+TAGS = {cls: cls._tag for cls in _CLASSES}
+"""The tags of the classes of predicates."""
+LAYOUTS = {cls: cls._numbers for cls in _CLASSES}
+"""The layouts of their numbers, as struct has them; "" where they are made of predicates."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import I64_MAX
 from vyre_driver.ir.fields import refuse
-from vyre_driver.ir.predicates import PREDICATES
+from vyre_driver.ir.predicates import LAYOUTS, TAGS
 from vyre_driver.ir.wire.cursor import refuse_bytes
 from vyre_driver.ir.wire.leb import leb
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 """How deep predicates may nest on the wire; one of numbers is 1 deep."""
 _NONE = 0
+_CLASSES = {tag: cls for cls, tag in TAGS.items()}
 _I64 = "q"  # in the layout of numbers; the wire has these as LEB128, and the others as the layout says
 _U64 = 1 << 64
 
@@ -44,13 +45,14 @@ def predicate_bytes(predicate: ShapePredicate | None) -> bytes:
     while waiting:
         part = waiting.pop()
         values = [getattr(part, name) for name in part.__match_args__]
-        pieces.append(bytes((part.wire_tag,)))
-        if not part.layout:
+        pieces.append(bytes((TAGS[type(part)],)))
+        layout = LAYOUTS[type(part)]
+        if not layout:
             waiting.extend(reversed(values))
-        elif _I64 in part.layout:
+        elif _I64 in layout:
             pieces.extend(leb(value % _U64) for value in values)
         else:
-            pieces.append(struct.pack(f"<{part.layout}", *values))
+            pieces.append(struct.pack(f"<{layout}", *values))
     return b"".join(pieces)
 
 
@@ -72,15 +74,16 @@ def read_predicate(cursor: Cursor) -> ShapePredicate | None:
 def _read(cursor: Cursor, tag: int, at: int, depth: int) -> ShapePredicate:
     if depth > MAX_DEPTH:
         refuse_bytes(f"shape predicates nest deeper than {MAX_DEPTH}", at)
-    cls = PREDICATES.get(tag)
+    cls = _CLASSES.get(tag)
     if cls is None:
         refuse_bytes(f"a shape predicate has the unknown tag {tag:#04x}", at)
+    layout = LAYOUTS[cls]
     values: list[object] = []
     for _ in cls.__match_args__:
-        if not cls.layout:
+        if not layout:
             inner = cursor.at
             values.append(_read(cursor, cursor.u8("the tag of a shape predicate"), inner, depth + 1))
-        elif _I64 in cls.layout:
+        elif _I64 in layout:
             values.append(_signed(cursor.leb("a number of a shape predicate")))
         else:
             values.append(cursor.u32("a number of a shape predicate"))

@@ -19,10 +19,21 @@ from vyre_driver.lang.frontend.builtins import own, written
 from vyre_driver.lang.frontend.comparisons import choose, compare
 from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.extremes import clip, extreme, numpys
-from vyre_driver.lang.frontend.functions import absolute, fused, of_floats, of_numbers, predicate, rounded, to_power, to_whole
+from vyre_driver.lang.frontend.functions import (
+    absolute,
+    counted,
+    divided,
+    fused,
+    of_floats,
+    of_numbers,
+    predicate,
+    rotated,
+    rounded,
+    to_power,
+    to_whole,
+)
 from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.values import Constant, literal
-from vyre_driver.lang.frontend.whole_functions import counted, divided, rotated
 from vyre_driver.lang.plain import functions as plain
 from vyre_driver.lang.plain import numbers
 from vyre_driver.lang.plain.numbers import F32, greatest, least

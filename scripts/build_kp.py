@@ -4,8 +4,9 @@
     build_kp.py --python python3.11 --into build/arm --target aarch64-linux-gnu.2.28  # by PyPI's ziglang
 
 kompute's own build wants cmake and four projects from a code host. Its sources want a C++ compiler and headers: here they are
-compiled as they are, with the macros that its setup.py sets. The result depends on nothing but libc and libvulkan (and, without
-``--target``, on the system's libstdc++), has pybind11 internals of its own, and is kept under ``--cache``.
+compiled with the macros that its setup.py sets, and but for two calls (``CHECKED_CALLS``) as they are. The result depends on
+nothing but libc and libvulkan (and, without ``--target``, on the system's libstdc++), has pybind11 internals of its own, and is
+kept under ``--cache``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,16 @@ FLAGS = [
     # pybind11 shares a table of types among modules of one ABI: another kp in the process would meet ours there.
     *('-DPYBIND11_COMPILER_TYPE="vyre_driver"', "-DKOMPUTE_BUILD_PYTHON=1"),
 ]
+# Calls in kompute's Manager.cpp whose results it ignores: it would go on with a null handle, at which the loader ends the
+# process. The second destroys the instance, because the destructor of a Manager whose constructor throws does not run.
+CHECKED_CALLS = (
+    ("vkCreateInstance", "vk::createInstance(\n      &computeInstanceCreateInfo, nullptr, this->mInstance.get());", ""),
+    (
+        "vkCreateDevice",
+        "physicalDevice.createDevice(\n      &deviceCreateInfo, nullptr, this->mDevice.get());",
+        "this->mInstance->destroy((vk::Optional<const vk::AllocationCallbacks>)nullptr);",
+    ),
+)
 ASK = """import json, sysconfig as s
 print(json.dumps({"include": [s.get_path("include"), s.get_path("platinclude")],
                   "suffix": s.get_config_var("EXT_SUFFIX"), "version": s.get_python_version()}))"""
@@ -183,6 +194,17 @@ def copy_headers(headers: Headers, includes: list[str], place: Path, machine: st
             shutil.copytree(config.parent, place / f"{machine}-linux-gnu" / include.name)
 
 
+def check_calls(manager: Path) -> None:
+    """Rewrite Manager.cpp so that CHECKED_CALLS throw where they fail, which is a RuntimeError in Python."""
+    text = manager.read_text("utf-8")
+    for name, call, cleanup in CHECKED_CALLS:
+        if text.count(call) != 1:
+            raise refuse(f"kompute's Manager.cpp does not call {name} as kp {KP_VERSION} does.", "adapt CHECKED_CALLS")
+        failed = f'throw std::runtime_error("{name} returned " + std::to_string(static_cast<int>(result)));'
+        text = text.replace(call, f"if (vk::Result result = {call} result != vk::Result::eSuccess) {{ {cleanup} {failed} }}")
+    manager.write_text(text, "utf-8")
+
+
 def prepare(work: Path, headers: Headers, cache: Path, includes: list[str], machine: str) -> None:
     """Lay out in a folder what is compiled: kompute, pybind11, headers, and a libvulkan to link against."""
     with tarfile.open(fetch("kp", KP_VERSION, KP_SHA256, cache)) as archive:
@@ -190,6 +212,7 @@ def prepare(work: Path, headers: Headers, cache: Path, includes: list[str], mach
             # The digest is pinned, so that nothing in it is hostile; "data" is a filter that Python 3.10.0 lacks.
             archive.extract(member, work)
     (work / f"kp-{KP_VERSION}").rename(work / "kompute")
+    check_calls(work / "kompute/src/Manager.cpp")
     with zipfile.ZipFile(fetch("pybind11", PYBIND11_VERSION, PYBIND11_SHA256, cache)) as wheel:
         wheel.extractall(work / "pybind11")  # noqa: S202 -- of a pinned digest
     include = work / "include"
@@ -230,7 +253,7 @@ def notice(work: Path, headers: Headers, target: str | None) -> str:
     pybind11 = next((work / "pybind11").glob("*.dist-info/licenses/LICENSE")).read_text("utf-8").strip()
     kompute = (work / "kompute/LICENSE").read_text("utf-8").strip()
     parts = [
-        (f"kompute {KP_VERSION} (Apache-2.0), from the sdist of kp, unchanged", kompute),
+        (f"kompute {KP_VERSION} (Apache-2.0), from the sdist of kp, changed: Manager.cpp checks two results", kompute),
         (f"pybind11 {PYBIND11_VERSION} (BSD-3-Clause)", pybind11),
         (f"fmt {headers.fmt_version} (MIT with an exception for object code)", fmt),
         (

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -154,17 +155,6 @@ LAYER = "vyre_driver.vulkan.layer._layer"
 VULKAN_SOURCES = ["vyre_driver/vulkan/device_features.c", "vyre_driver/vulkan/fork_guard.c"]
 VULKAN_TABLES = Path("build/vulkan/vulkan_tables.h")
 LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan/layer").glob("*.c")) if not path.name.startswith("_")]
-LAYER_MANIFEST = {
-    "file_format_version": "1.2.0",
-    "layer": {
-        "name": "VK_LAYER_VYRE_driver",
-        "type": "GLOBAL",
-        "api_version": "1.3.0",
-        "implementation_version": "1",
-        "description": "what kompute leaves out: saved pipelines, cheap waits, features, results, barriers",
-        "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "vkNegotiateLoaderLayerInterfaceVersion"},
-    },
-}
 
 
 def write_vulkan_tables() -> None:
@@ -196,8 +186,9 @@ class BuildExtWithManifest(build_ext):
         write_vulkan_tables()
         super().run()
         library = Path(self.get_ext_fullpath(LAYER))
-        layer = {**LAYER_MANIFEST["layer"], "library_path": f"./{library.name}"}
-        library.with_name("vyre_layer.json").write_text(json.dumps({**LAYER_MANIFEST, "layer": layer}, indent=1) + "\n")
+        described = runpy.run_path("vyre_driver/vulkan/layer/manifest.py")
+        manifest = described["manifest"](f"./{library.name}")
+        library.with_name(described["MANIFEST_NAME"]).write_text(json.dumps(manifest, indent=1) + "\n")
         if os.environ.get("VYRE_BUNDLE_KOMPUTE") == "1":
             bundle_kompute(library.parents[2] / "kompute/bundled")
 

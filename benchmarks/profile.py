@@ -30,7 +30,7 @@ def kept(driver: Driver, *, clock: bool) -> list[object]:
     """Have the driver's events kept, and with the clock the device's intervals too, as long as what is returned lives."""
     layer = driver.context.device.layer
     held: list[object] = [driver.events.timeline.keep(_MOST)]
-    return [*held, _layer.keep_intervals(layer, _MOST)] if clock and layer is not None else held
+    return [*held, _layer.keep_intervals(layer, _MOST)] if clock else held
 
 
 def contenders(driver: Driver, call: Callable[[], object], repeats: int) -> dict[str, Callable[[], float]]:

@@ -146,8 +146,8 @@ class Driver(BaseDriver):
         room, find_limit = Room(), partial(loop_limit, LoopLimit(self.cache, self.device).known_or)
         owner = DeviceOwner(weakref.ref(self), self.events.timeline, room.make, find_limit)
         device_opened = KomputeDevice(self.device, owner, robust="the driver is strict" if self.strict else None)
-        takes_blobs, is_usual = "pipeline_cache" in device_opened.hooks, STATISTICS_FEATURE not in device_opened.features
-        pipelines = FirstPipelines(self.cache, self.device, takes_blobs=takes_blobs, is_usual=is_usual, remote=remote)
+        is_usual = STATISTICS_FEATURE not in device_opened.features
+        pipelines = FirstPipelines(self.cache, self.device, is_usual=is_usual, remote=remote)
         self.context = Context(device_opened, self.cache, room, pipelines, self.events, self.strict, recording_of_settings())
         observe(self)
         tell_opened(self)

@@ -131,18 +131,6 @@ AUTOTUNE_FILE = Setting(
     "an absolute path",
     "`$XDG_STATE_HOME/vyre/autotune.toml`, else `~/.local/state/vyre/autotune.toml`",
 )
-LAYER = Setting(
-    "VYRE_LAYER",
-    "Runs kompute under the vyre Vulkan layer. Without it calls are slower, and kernels are refused that need SPIR-V 1.4 or "
-    "later, numbers of 8, 16 or 64 bits, atomics of floats, a subgroup size, or a view of a buffer.",
-    default="on",
-)
-LAYER_HOOKS_OFF = Setting(
-    "VYRE_LAYER_HOOKS_OFF",
-    "Switches single hooks of the layer off.",
-    "names separated by commas: `pipeline_cache fences waits memory features results barriers shared_pipelines command_pools`",
-    "none",
-)
 ROBUST_ACCESS = Setting(
     "VYRE_ROBUST_ACCESS",
     "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
@@ -222,24 +210,6 @@ def switch(setting: Setting) -> bool:
     if value.lower() in _TRUE:
         return True
     raise _refused(setting, value, f"is {value!r}, which is neither on nor off", "1 or 0, or unset it")
-
-
-def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
-    """Return the names that the variable lists, separated by commas.
-
-    Raises
-    ------
-    InvalidSetting
-        If one of them is not among ``known``.
-    """
-    value = text(setting)
-    if value is None:
-        return frozenset()
-    found = frozenset(name.strip() for name in value.split(","))
-    for name in sorted(found - set(known)):
-        problem = f"names {name!r}, which is none of {', '.join(known)}"
-        raise _refused(setting, value, problem, "names from that list, separated by commas")
-    return found
 
 
 def choice(setting: Setting, known: Collection[str]) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def test_a_pipe_gets_a_line_for_each_check_that_begins(run_here: RunChild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_BEFORE_DEVICES", ("variables", "Vulkan loader"))
     monkeypatch.setattr(doctor, "_AFTER_DEVICES", ())
-    monkeypatch.setattr(doctor, "manifests", list)
+    monkeypatch.setattr(doctor, "driver_manifests", list)
     env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     names = ["variables", "Vulkan loader", "devices"]
     plain, data = run_here("doctor", env=env), run_here("doctor", "--json", env=env)

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lacking_devices import lack_features
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
@@ -54,7 +55,7 @@ def test_products_and_attention_are_tuned_by_sizes_of_their_own(
 def test_of_all_kernels_those_that_the_device_cannot_run_are_left_out(
     run_here: RunChild, refused_here: Refused, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")  # without features, and so without 16-bit numbers in buffers
+    lack_features(monkeypatch)  # and so 16-bit numbers in buffers
     store, of_few_bits = AutotuneStore(), {"matmul_f16", "linear_int4", "linear_int8", "attention_f16", "attention_f16_causal"}
     of_few_bits |= {"product_f16", "product_bf16", "product_int8", "product_f16_nt_f16_bias", "conv2d_f16"}
     with Driver() as driver:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from lacking_devices import lack_features
 
 from vyre_driver import Driver, ProgramConfig
 from vyre_driver.binding import BindingPlan
@@ -108,18 +109,18 @@ def test_random_programs_agree_bit_for_bit_but_for_quotients_and_functions(kompu
 
 @pytest.fixture
 def features() -> frozenset[str]:
-    """What is switched on with the layer; asked for before :func:`bare`, which leaves that out."""
+    """What the device has; asked for before :func:`bare`, which leaves that out."""
     with Driver() as driver:
         return driver.context.device.features
 
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProgram]:
-    """A device without features, since without the layer none is switched on.
+    """A device without features.
 
     There are 64-bit integers as pairs of words, and elements of 8 and 16 bits in words that others write to.
     """
-    monkeypatch.setenv("VYRE_LAYER", "0")
+    lack_features(monkeypatch)
     with ExitStack() as stack:
         yield open_backend("kompute", stack, allow_software=True)
 

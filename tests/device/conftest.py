@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import subprocess
 from multiprocessing import resource_tracker
@@ -36,15 +35,12 @@ if TYPE_CHECKING:
     from vyre_driver.distributed import FleetPool, LocalFleet
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-# Where buffers may lie: the kind of device, hooks that are off, whether there is the layer; and whether writes and reads reach
-# the device's memory without a copy on the device. lavapipe's one memory type is all of these.
+# Where buffers may lie: the kind of device, and whether writes and reads reach the device's memory without a copy on the
+# device. lavapipe's one memory type is all of these.
 PLACES = {
-    "shared with the host": (DeviceType.CPU, "", "1", True, True),
-    "writable by the host": (DeviceType.DISCRETE, "", "1", True, False),
-    "out of the host's reach": (DeviceType.DISCRETE, "memory", "1", False, False),
-    "out of reach and without barriers": (DeviceType.DISCRETE, "memory,barriers", "1", False, False),
-    "without the layer": (DeviceType.DISCRETE, "", "0", False, False),
-    "shared without the layer": (DeviceType.CPU, "", "0", True, True),
+    "shared with the host": (DeviceType.CPU, True, True),
+    "writable by the host": (DeviceType.DISCRETE, True, False),
+    "out of the host's reach": (DeviceType.DISCRETE, False, False),
 }
 
 
@@ -54,21 +50,6 @@ class CompileText(Protocol):
     def __call__(self, text: str, specs: dict[str, object] | None = None) -> Kernel: ...
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave those that run a second time without the layer, and cost much, to ``make check-all``."""
-    for item in items:
-        call = getattr(item, "callspec", None)
-        if item.get_closest_marker("dear_twins") is not None and call is not None and call.params.get("layer") == "0":
-            item.add_marker(pytest.mark.thorough)
-
-
-@pytest.fixture(params=["1", "0"], ids=["layer", "no layer"])
-def layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the test under the vyre Vulkan layer, and again without it: what they test works then too, slower."""
-    monkeypatch.setenv("VYRE_LAYER", request.param)
-    return str(request.param)
-
-
 @pytest.fixture
 def records_in_memory() -> AutotuneStore:
     """Tuning records that no file keeps; the ``driver`` of a test that asks for them has its records there."""
@@ -76,9 +57,8 @@ def records_in_memory() -> AutotuneStore:
 
 
 @pytest.fixture
-def driver(request: pytest.FixtureRequest, layer: str) -> Iterator[Driver]:
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
     """A driver on the best device, with a cache of this test's own."""
-    assert layer == os.environ["VYRE_LAYER"]
     in_memory = "records_in_memory" in request.fixturenames
     with Driver(autotune=request.getfixturevalue("records_in_memory") if in_memory else None) as opened:
         yield opened
@@ -86,14 +66,14 @@ def driver(request: pytest.FixtureRequest, layer: str) -> Iterator[Driver]:
 
 @pytest.fixture
 def opened() -> Iterator[Driver]:
-    """A driver as the environment has it: under the layer, which switches features on and leaves work running."""
+    """A driver as the environment has it."""
     with Driver() as driver:
         yield driver
 
 
 @pytest.fixture
 def layered() -> Iterator[Driver]:
-    """A driver under the layer, whose records are in memory."""
+    """A driver whose records are in memory."""
     with Driver(autotune=AutotuneStore()) as opened:
         yield opened
 
@@ -115,22 +95,22 @@ def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, bool, bool]]:
     """A driver whose buffers lie in one of those places, and whether its writes and its reads do without a copy."""
-    device_type, hooks_off, layer, is_mapped, is_shared = PLACES[request.param]
+    device_type, is_mapped, is_shared = PLACES[request.param]
+    create_buffer = _layer.create_buffer
 
     def select(*arguments: object, **options: bool) -> PhysicalDevice:
         return dataclasses.replace(select_device(*arguments, **options), device_type=device_type)  # type: ignore[arg-type]
 
     monkeypatch.setattr(driver_module, "select_device", select)
-    monkeypatch.setenv("VYRE_LAYER", layer)
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", hooks_off)
+    if not is_mapped:
+        monkeypatch.setattr(_layer, "create_buffer", lambda *how, **more: create_buffer(*how, **more | {"want_mapping": False}))
     with Driver(allow_software=True) as driver:
         yield driver, is_mapped, is_shared
 
 
 @pytest.fixture
-def backend(layer: str) -> Iterator[KomputeBackend]:
-    """The kompute backend, with and without the layer."""
-    assert layer in "01"
+def backend() -> Iterator[KomputeBackend]:
+    """The kompute backend."""
     with acquire("kompute") as opened:
         assert isinstance(opened, KomputeBackend)
         yield opened

@@ -153,7 +153,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]]
 }
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("resident", [False, True], ids=["arrays", "buffers"])
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_does_not_fit_is_refused_in_words_and_changes_nothing(
@@ -297,7 +296,6 @@ TARGETS: dict[str, tuple[Callable[[Driver], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("what", TARGETS)
 def test_a_target_that_does_not_fit_is_refused_and_nothing_runs(driver: Driver, saxpy: Kernel, what: str) -> None:
     make, said = TARGETS[what]

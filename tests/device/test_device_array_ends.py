@@ -26,7 +26,7 @@ pytestmark = pytest.mark.device
 
 PUSH = {"factor": 2, "summand": 1}
 CLOSED = "the buffer is closed. Fix: make a new one."
-SHARED = ["shared with the host", "shared without the layer"]
+SHARED = ["shared with the host"]
 
 
 def uses(driver: Driver, one: Buffer) -> dict[str, Callable[[], object]]:
@@ -112,7 +112,6 @@ def test_what_is_bound_and_what_looks_at_a_buffer_outlive_its_end(driver: Driver
     assert (part.read().tolist(), kept.is_closed) == ([5, 7, 9, 11, 13, 15], False)
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_a_closed_view_leaves_the_buffer_and_its_other_views(driver: Driver) -> None:
     one = driver.buffer(np.arange(8, dtype=np.uint32))
     part, other = one[:4], one[:4]
@@ -222,7 +221,6 @@ def live_bytes(driver: Driver) -> int:
     return int(layer.counters()["memory_live_bytes"])
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_what_a_consumer_holds_stays_when_the_buffer_goes_and_goes_with_it(driver: Driver) -> None:
     need_shared_memory(driver)
     before = live_bytes(driver)
@@ -239,7 +237,6 @@ def test_what_a_consumer_holds_stays_when_the_buffer_goes_and_goes_with_it(drive
     assert live_bytes(driver) == before
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_what_a_consumer_holds_outlives_the_driver_and_the_device_goes_with_the_last(driver: Driver) -> None:
     need_shared_memory(driver)
     layer: Any = driver.context.device.layer

@@ -10,7 +10,7 @@ import pytest
 from kernels import STEP, glsl
 from literals import refusal
 
-from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
+from vyre_driver.errors import InvalidInput, LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,6 @@ def test_a_buffer_is_the_target_of_elements_as_they_lie_in_memory(driver: Driver
         assert said.startswith(f"out has a Buffer of shape {shape} and type {dtype} for output 'dst', which has shape"), axes
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("given", ["6", None, (-1,), (2, -3), (2.0, 3), True, (True, 2), {2: 3}, {2, 3}, b"ab", object()])
 def test_what_is_no_shape_is_refused(compiled: CompileText, given: Any) -> None:  # noqa: ANN401 -- whatever
     kernel = compiled(FLAT % KINDS["uint"][:2])
@@ -119,7 +118,6 @@ def test_what_is_no_shape_is_refused(compiled: CompileText, given: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_shapes_that_cannot_be_are_refused(compiled: CompileText, opened: Driver) -> None:
     vectors, fixed = compiled(FLAT % KINDS["vec4"][:2]), compiled((FLAT % KINDS["uint"][:2]).replace("dst[];", "dst[6];"))
     said = "output 'dst' has elements of shape (4,), and is to have shape"
@@ -234,7 +232,6 @@ def test_no_invocations_run_nothing(driver: Driver, compiled: CompileText, given
     assert here.read().tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("given", [True, 1.5, (1, 2, 3, 4), (), "12", -1, (5, -1), (1, None), {1, 2}, object()])
 def test_what_is_no_number_of_invocations_is_refused(compiled: CompileText, given: Any) -> None:  # noqa: ANN401 -- whatever
     kernel = compiled(FLAT % KINDS["uint"][:2])
@@ -256,16 +253,9 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length() && i < x.leng
 """
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("place", ["shared with the host", "out of the host's reach"], indirect=True)
-@pytest.mark.parametrize("layer_is_on", [True])
-def test_views_in_calls_and_bindings_touch_no_byte_outside(
-    place: tuple[Driver, bool, bool],
-    layer: str,
-    layer_is_on: bool,  # noqa: FBT001 -- a parameter of the test
-) -> None:
+def test_views_in_calls_and_bindings_touch_no_byte_outside(place: tuple[Driver, bool, bool]) -> None:
     """Aligned and not, of any length, of a buffer whose size is no whole number of words."""
-    assert (layer == "1") is layer_is_on
     driver = place[0]
     kernel = driver.compile(glsl(ADD))
     step = driver.device.limits.min_storage_buffer_offset_alignment
@@ -288,7 +278,6 @@ def test_views_in_calls_and_bindings_touch_no_byte_outside(
             assert made.read().tobytes() == wanted.tobytes(), (offset, count, way)
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_a_view_that_must_be_copied_shares_no_bytes_with_what_is_written(driver: Driver) -> None:
     kernel, made = driver.compile(glsl(ADD)), driver.buffer(np.arange(64, dtype=np.uint32))
     step = driver.device.limits.min_storage_buffer_offset_alignment // 4
@@ -303,28 +292,9 @@ def test_a_view_that_must_be_copied_shares_no_bytes_with_what_is_written(driver:
     assert made.read().tolist() == wanted.tolist()
 
 
-@pytest.mark.parametrize("layer", ["0"], indirect=True)
-def test_views_are_bound_under_the_layer_alone(driver: Driver) -> None:
-    kernel, made = driver.compile(glsl(STEP)), driver.buffer(np.arange(8, dtype=np.uint32))
-    push = {"factor": 2, "summand": 1}
-    for call in (lambda: kernel(made[1:], **push), lambda: kernel.bind(made[1:], **push)):
-        assert refusal(call) == (
-            UnsupportedFeature,
-            1002,
-            (
-                "a view of a buffer is bound, which only the vyre layer can do, and it is not active. Fix: let it be active "
-                "(VYRE_LAYER), or bind a copy of the view: copy.copy(view)."
-            ),
-        )
-    for whole in (made[:], made.reshape(2, 4), made.view(np.uint32)):
-        kernel(whole, **push)
-    assert made.read().tolist() == [8 * i + 7 for i in range(8)]
-
-
 RESTRICT = ADD.replace("readonly buffer X", "readonly restrict buffer X")
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_memory_that_overlaps_is_refused_where_the_shader_declares_that_none_does(driver: Driver) -> None:
     kernel, made = driver.compile(glsl(RESTRICT)), driver.buffer(np.arange(200, dtype=np.uint32))
     step = driver.device.limits.min_storage_buffer_offset_alignment // 4
@@ -345,7 +315,6 @@ def test_memory_that_overlaps_is_refused_where_the_shader_declares_that_none_doe
     assert np.asarray(kernel(other, made[: 2 * step], summand=0)).tolist()[:step] == list(range(step))
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_threads_call_and_write_slices_of_one_buffer_beside_each_other(driver: Driver) -> None:
     kernel = driver.compile(glsl(STEP))
     made = driver.zeros(6 * 128, np.uint32)

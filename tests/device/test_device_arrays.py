@@ -124,7 +124,6 @@ def test_zeros_are_zeros_of_any_type(driver: Driver) -> None:
         assert driver.zeros(3, dtype).read().tobytes() == bytes(3 * np.dtype(dtype).itemsize), dtype
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -271,7 +270,6 @@ OUTS = {
 }
 
 
-@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("what", OUTS)
 def test_an_array_to_read_into_that_does_not_fit_is_refused(driver: Driver, what: str) -> None:
     make, said = OUTS[what]

@@ -215,7 +215,6 @@ def test_a_device_that_is_found_lost_when_it_is_closed_has_failed_its_futures(
 ) -> None:
     device, future = opened.context.device, spin.bound.submit()
     layer = device.layer
-    assert layer is not None
 
     class Lost:
         """The layer's device, whose last wait fails."""

@@ -84,8 +84,7 @@ def test_a_program_gives_what_the_reference_gives(backend: KomputeBackend, refer
     assert all(np.array_equal(given, before) for given, before in zip(inputs, kept, strict=True))
 
 
-def test_64_bits_run_whether_the_device_has_them_or_not(backend: KomputeBackend, reference: Backend) -> None:
-    """Without the layer no feature is switched on."""
+def test_64_bits_run(backend: KomputeBackend, reference: Backend) -> None:
     wide = BufferDecl.output("wide", 1, U64).with_count(4)
     program = Program.wrapped([X, wide], (4, 1, 1), [store(wide, I, cast(U64, load(X, I)))])
     given = [words(2**32 - 1, 2, 3, 2**31)]

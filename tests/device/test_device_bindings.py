@@ -86,7 +86,6 @@ def test_a_remembered_binding_goes_with_its_buffer(driver: Driver, compiled: Com
 @pytest.mark.parametrize("number", [0, 1])
 def test_what_work_in_a_cycle_uses_goes_after_its_end(layered: Driver, number: int) -> None:
     layer = layered.context.device.layer
-    assert layer is not None
     kernel, push = layered.compile(glsl(STEP)), {"factor": 1, "summand": 1}
     # kompute makes the pipeline of the first buffer, the layer binds the others to it.
     bound = [kernel.bind(layered.empty(4, np.uint32), push_constants=push) for _ in range(2)][number]

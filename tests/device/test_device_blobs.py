@@ -98,14 +98,6 @@ def test_a_header_alone_is_kept_from_the_driver(witness: Path, physical_device: 
     assert (use_driver()[0], seen(witness)) == (True, [b""])
 
 
-def test_without_the_hook_no_blob_goes_in_or_comes_out(
-    witness: Path, physical_device: PhysicalDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(header(physical_device) + PAYLOAD)
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "pipeline_cache")
-    assert (use_driver(), seen(witness)) == ((True, {"blobs_given": 0, "blobs_taken": 0}), [b""])
-
-
 def test_random_bytes_behind_a_right_header_do_no_harm_in_the_real_driver(physical_device: PhysicalDevice) -> None:
     if physical_device.device_type is not DeviceType.CPU:
         pytest.skip("Vulkan lets a driver trust a blob with its header; the entry's digest is what protects it")

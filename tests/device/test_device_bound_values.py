@@ -103,7 +103,6 @@ def test_submissions_keep_the_values_that_they_were_handed_over_with(driver: Dri
 
 def test_replacing_waits_for_nothing_that_is_under_way(opened: Driver) -> None:
     spin, layer = Spin(opened, 0.5), opened.context.device.layer
-    assert layer is not None
     before = layer.counters()["work_pending"]
     spin.bound.submit()  # whose future nobody keeps
     for turns in (TURNS - 1, TURNS):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from lacking_devices import lack_features
 
 import vyre_driver.driver
 from vyre_driver import Driver, SpirvModule
@@ -195,13 +196,11 @@ def test_a_shader_sees_as_many_elements_as_were_given(copied: tuple[NDArray[Any]
     assert seen.tolist() == [given.size]
 
 
-def test_a_type_whose_feature_is_not_switched_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
+def test_a_type_whose_feature_the_device_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lack_features(monkeypatch)
     with Driver() as driver:
-        problem = "shaderFloat64 is not switched on. Fix: run with the vyre layer and its features hook (VYRE_LAYER)."
-        if "shaderFloat64" not in driver.device.features:
-            name = driver.device.name
-            problem = f"{name!r} does not have shaderFloat64. Fix: rewrite it without, or choose another device."
+        name = driver.device.name
+        problem = f"{name!r} does not have shaderFloat64. Fix: rewrite it without, or choose another device."
         with pytest.raises(UnsupportedFeature) as refused:
             driver.compile(SpirvModule.from_glsl(typed("double")))
     assert str(refused.value) == f"the shader needs Float64, and {problem}"
@@ -219,16 +218,6 @@ def test_spirv_newer_than_the_devices_vulkan_is_refused(opened: Driver) -> None:
     assert str(refused.value) == (
         f"the module is SPIR-V 1.7, and the device is open for Vulkan 1.{minor}, which takes at most {most}. "
         f"Fix: compile it for Vulkan 1.{minor} (glslangValidator --target-env vulkan1.{minor})."
-    )
-
-
-def test_spirv_newer_than_kompute_s_own_vulkan_is_refused_without_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
-    with Driver() as driver, pytest.raises(UnsupportedFeature) as refused:
-        driver.compile(with_version(0x0001_0400))
-    assert str(refused.value) == (
-        "the module is SPIR-V 1.4, and the device is open for Vulkan 1.1, which takes at most 1.3. "
-        "Fix: compile it for Vulkan 1.1 (glslangValidator --target-env vulkan1.1)."
     )
 
 

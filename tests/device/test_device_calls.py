@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vyre_driver.vulkan.layer import _layer
-
 if TYPE_CHECKING:
     from conftest import CompileText
 
@@ -207,7 +205,3 @@ def test_the_report_names_device_backend_and_cache(driver: Driver) -> None:
         "cache": driver.cache.stats(),
         "layer": driver.context.device.report(),
     }
-
-
-def test_the_report_tells_which_hooks_of_the_layer_are_active(driver: Driver, layer: str) -> None:
-    assert driver.context.device.report()["hooks"] == (list(_layer.HOOKS) if layer == "1" else [])

@@ -25,9 +25,7 @@ def saxpy(driver: Driver, count: int) -> BoundKernel:
 
 
 def layer_of(driver: Driver) -> _layer.LayerDevice:
-    layer = driver.context.device.layer
-    assert layer is not None
-    return layer
+    return driver.context.device.layer
 
 
 def test_the_clock_goes_on_from_the_first_dispatch_to_the_last(layered: Driver) -> None:

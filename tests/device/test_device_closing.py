@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import Kernel
 
-pytestmark = [pytest.mark.device, pytest.mark.usefixtures("layer")]
+pytestmark = pytest.mark.device
 
 X = np.arange(64, dtype=np.float32)
 HANGS_AFTER_S = 20
@@ -45,7 +45,7 @@ def is_refused(kernel: Kernel, alpha: float) -> bool:
 def is_gone(driver: Driver) -> bool:
     layer = driver.context.device.layer
     manager = driver.context.device._manager  # noqa: SLF001 -- nothing else tells
-    return manager is None and (layer is None or not layer.is_alive)
+    return manager is None and not layer.is_alive
 
 
 def drivers() -> Iterator[Driver]:

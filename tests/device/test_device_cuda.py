@@ -207,16 +207,6 @@ def test_closed_buffers_and_structures_have_no_capsule(opened: Driver) -> None:
     ("changed", "problem", "fix"),
     [
         (
-            {"VYRE_LAYER": "0"},
-            "share='cuda' needs the vyre layer and its features hook, and they are not active on {name!r}",
-            "let them be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or leave share out",
-        ),
-        (
-            {"VYRE_LAYER_HOOKS_OFF": "features"},
-            "share='cuda' needs the vyre layer and its features hook, and they are not active on {name!r}",
-            "let them be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or leave share out",
-        ),
-        (
             {"library": "libno.so.1"},
             f"share='cuda' needs CUDA's driver, and libno.so.1 cannot be loaded (libno.so.1: {NOT_FOUND})",
             "install NVIDIA's driver with CUDA, or leave share out",
@@ -333,7 +323,6 @@ def test_what_vulkan_does_not_export_leaves_nothing(
     expected = f"{call} failed on {opened.device.name!r} with VkResult {result}"
     assert (raised, said[: len(expected)]) == (kind, expected)
     layer = opened.context.device.layer
-    assert layer is not None
     assert (counts(), files(), layer.counters()["memory_live_bytes"]) == (NOTHING, before, 0)
     assert opened.zeros(4, np.float32, share="cuda").read().tolist() == [0, 0, 0, 0]
 

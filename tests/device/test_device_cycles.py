@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
+pytestmark = pytest.mark.device
 
 CYCLES = 500
 A_PAGE = 4096  # less than what any device memory takes

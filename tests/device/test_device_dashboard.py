@@ -51,7 +51,6 @@ def emitted(text: str) -> dict[str, set[str]]:
 def test_every_query_of_the_dashboard_asks_for_series_and_labels_that_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "1")
     monkeypatch.setenv("VYRE_CACHE_REMOTE", f"file:{tmp_path}")
     with DriverPool([0]) as pool:
         pool.submit(work).result(60)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
-pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
+pytestmark = pytest.mark.device
 
 
-@pytest.mark.usefixtures("layer")
 @pytest.mark.parametrize(
     "case",
     [
@@ -47,7 +46,6 @@ def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case:
         "exits_with_a_daemon_thread_that_waits",
     ],
 )
-def test_a_process_ends_cleanly_under_the_layer_when(run_python: RunChild, children: Path, case: str) -> None:
-    """Without the layer nothing is ever left running."""
+def test_a_process_ends_cleanly_while_work_runs_when(run_python: RunChild, children: Path, case: str) -> None:
     done = run_python("-W", "error", str(children / "endings.py"), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

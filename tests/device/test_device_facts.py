@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from lacking_devices import lack_features
 
 from vyre_driver import Driver
 from vyre_driver.identity import PipelineFeatureFlags
@@ -167,8 +168,8 @@ def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
     assert (found, feature_flags(lavapipe, features)) == (expected, flags)
 
 
-def test_without_the_layer_a_profile_has_no_types_that_need_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
+def test_a_profile_has_no_types_that_need_a_feature_of_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    lack_features(monkeypatch)
     with Driver() as opened:
         found = DeviceProfile.from_physical_device(opened.device, opened.context.device.features)
     asked = (found.supports_f16, found.supports_bf16, found.supports_f64, found.supports_tensor_cores)

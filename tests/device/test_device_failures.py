@@ -29,9 +29,8 @@ COMPILE, DISPATCH = EventKind.COMPILE, EventKind.DISPATCH
 
 
 @pytest.fixture
-def layered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A driver under the layer, where waits end in time."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def layered() -> Iterator[Driver]:
+    """A driver."""
     with Driver() as opened:
         yield opened
 

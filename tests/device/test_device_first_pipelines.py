@@ -136,8 +136,7 @@ def test_what_a_driver_compiled_itself_it_takes_back_without_a_marker(witness: P
     assert (given(witness)[:1], (tmp_path / "home" / "pipelines" / "marks").exists()) == ([0], False)
 
 
-def test_only_the_first_pipeline_of_a_kernel_goes_the_long_way(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert layer in "01"
+def test_only_the_first_pipeline_of_a_kernel_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         kernel(X, X, push_constants={"alpha": 2, "count": 100})
@@ -174,12 +173,6 @@ def test_a_device_that_gives_no_blobs_is_remembered_and_nobody_locks_for_it(
     assert (use_new_driver()[0], pace.parent.stat().st_mtime_ns) == (True, before)
 
 
-def test_without_the_layer_nothing_is_locked_or_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
-    assert use_new_driver()[0]
-    assert not {"flight", "marks"} & {path.name for path in (tmp_path / "home" / "pipelines").iterdir()}
-
-
 def assert_warm_by_call(driver: Driver, _: pytest.MonkeyPatch) -> None:
     driver.assert_warm()
 
@@ -197,10 +190,7 @@ def refusal(key: str, reason: str) -> str:
 
 
 @each_way
-def test_a_miss_is_refused_where_the_cache_must_be_warm(
-    layer: str, assert_warm: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert layer in "01"
+def test_a_miss_is_refused_where_the_cache_must_be_warm(assert_warm: object, monkeypatch: pytest.MonkeyPatch) -> None:
     with Driver() as driver:
         assert_warm(driver, monkeypatch)  # type: ignore[operator]
         with pytest.raises(CacheNotWarm) as error:
@@ -210,8 +200,7 @@ def test_a_miss_is_refused_where_the_cache_must_be_warm(
         assert driver.cache.stats()["counts"] == {"miss": 1}
 
 
-def test_a_refused_miss_is_told_by_what_the_nearest_entry_differs_in(layer: str) -> None:
-    assert layer in "01"
+def test_a_refused_miss_is_told_by_what_the_nearest_entry_differs_in() -> None:
     with Driver() as driver:
         near = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 16}).trace.key
         driver.assert_warm()
@@ -298,10 +287,7 @@ def test_a_blob_in_which_the_driver_finds_nothing_is_refused_where_the_cache_mus
 
 
 @each_way
-def test_a_warm_cache_runs_on_a_device_that_gives_no_blobs(
-    layer: str, assert_warm: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert layer in "01"
+def test_a_warm_cache_runs_on_a_device_that_gives_no_blobs(assert_warm: object, monkeypatch: pytest.MonkeyPatch) -> None:
     use_new_driver()
     with Driver() as driver:
         assert_warm(driver, monkeypatch)  # type: ignore[operator]

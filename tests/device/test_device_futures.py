@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from kernels import STEP, Spin
 
-from vyre_driver import Driver
 from vyre_driver.errors import DispatchTimeout
 
 if TYPE_CHECKING:
     from conftest import CompileText
+
+    from vyre_driver import Driver
 
 pytestmark = pytest.mark.device
 
@@ -38,14 +39,6 @@ def test_a_future_is_done_when_its_work_has_ended(spin: Spin) -> None:
     before = future.done()
     results = [future.result(), future.result()]
     assert (before, results, future.done(), spin.runs()) == (False, [None, None], True, 1)
-
-
-def test_without_the_layer_the_work_has_ended_when_submit_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
-    with Driver() as driver:
-        spin = Spin(driver, seconds=0.05)
-        future = spin.bound.submit()
-        assert (future.done(), future.result(timeout=0), spin.runs()) == (True, None, 1)
 
 
 def test_asking_again_and_again_ends_with_done(spin: Spin) -> None:

@@ -120,7 +120,6 @@ def test_an_array_of_no_axes_comes_back_as_one(compiled: CompileText) -> None:
     assert [(one.tolist(), one.shape) for one in got] == [(16, ())] * 3
 
 
-@pytest.mark.parametrize("layer", ["1"], ids=["layer"], indirect=True)  # 16-bit access is switched on by the layer
 def test_bfloat16_is_taken_by_its_bits_and_comes_back_as_itself(compiled: CompileText) -> None:
     kernel, given = compiled(NEGATE), np.array([1.5, 2, 3], ml_dtypes.bfloat16)
     for _ in range(2):

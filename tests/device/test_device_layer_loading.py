@@ -1,4 +1,4 @@
-"""Where the loader does not take the layer, results are right and the report says that there is none."""
+"""Whatever keeps the loader from loading the layer: there is a way round, or an error that names the cause."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from literals import refusal
 
 import vyre_driver
 from vyre_driver import Driver
+from vyre_driver.errors import BackendUnavailable
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import enumerate_devices
-from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer import _layer, enable
+from vyre_driver.vulkan.layer.manifest import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import RunChild
 
+    from vyre_driver.vulkan import PhysicalDevice
+
 pytestmark = pytest.mark.device
 
 PACKAGE = Path(vyre_driver.__file__).parent
-ALL = {"right": True, "hooks": list(_layer.HOOKS), "features": True, "counters": True}
-NOTHING = {"right": True, "hooks": [], "features": False, "counters": False}
+LOADED = {"right": True, "features": True, "counters": True}
 
 
 @pytest.fixture
@@ -81,61 +85,127 @@ def name_a_file_that_is_no_library(package: Path) -> None:
 
 
 def leave_as_it_is(_: Path) -> None:
-    """For comparison."""
+    """The path alone is in the way, if anything."""
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (leave_as_it_is, ALL),
-        (remove_manifest, NOTHING),
-        (cut_manifest, NOTHING),
-        (empty_manifest, NOTHING),
-        (scramble_manifest, NOTHING),
-        (name_another_layer, NOTHING),
-        (name_a_missing_library, NOTHING),
-        (name_a_file_that_is_no_library, NOTHING),
-    ],
-)
-def test_a_manifest_that_leads_nowhere_costs_the_layer_and_not_the_result(  # noqa: PLR0913 -- four fixtures and a row of the table
-    run_python: RunChild,
-    children: Path,
-    tmp_path: Path,
-    saxpy_file: str,
-    change: Callable[[Path], None],
-    expected: dict[str, object],
-) -> None:
-    package = tmp_path / "copy" / "vyre_driver"
+def copied(folder: Path) -> Path:
+    """Return a copy of the package in a folder."""
+    package = folder / "vyre_driver"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.c", "*.pyx", "__pycache__"))
-    change(package)
-    done = run_python(
-        str(children / "report.py"),
-        saxpy_file,
-        env={"PYTHONPATH": os.pathsep.join([str(package.parent), *filter(None, sys.path)])},
-    )
-    assert done.status == 0, done.stderr
-    assert json.loads(done.stdout) == {"package": str(package), "secure": False, **expected}
+    return package
+
+
+def path_with(package: Path) -> str:
+    return os.pathsep.join([str(package.parent), *filter(None, sys.path)])
 
 
 @pytest.mark.parametrize(
-    ("variables", "expected"),
+    "change",
     [
-        ({"VYRE_LAYER": "0"}, NOTHING),
-        ({"VYRE_LAYER_HOOKS_OFF": ",".join(_layer.HOOKS)}, NOTHING),
-        ({"VK_LOADER_LAYERS_DISABLE": "*VYRE*"}, None),
-        ({"VK_LAYER_PATH": "/nowhere"}, ALL),
-        ({"VK_ADD_LAYER_PATH": "/nowhere", "VK_INSTANCE_LAYERS": "VK_LAYER_of_nobody"}, None),
+        leave_as_it_is,
+        remove_manifest,
+        cut_manifest,
+        empty_manifest,
+        scramble_manifest,
+        name_another_layer,
+        name_a_missing_library,
+        name_a_file_that_is_no_library,
     ],
-    ids=["switched off", "no hook is left", "refused by the loader", "layers elsewhere", "a layer that is not there"],
 )
-def test_the_report_tells_what_the_environment_left_of_the_layer(
-    run_python: RunChild, children: Path, saxpy_file: str, variables: dict[str, str], expected: dict[str, object] | None
+def test_a_manifest_that_leads_nowhere_is_made_anew(
+    run_python: RunChild, children: Path, tmp_path: Path, saxpy_file: str, change: Callable[[Path], None]
 ) -> None:
-    """Loaders differ in what they make of some (None): there the layer is whole or not there."""
+    package, scratch = copied(tmp_path / "copy"), tmp_path / "scratch"
+    scratch.mkdir()
+    change(package)
+    env = {"PYTHONPATH": path_with(package), "TMPDIR": str(scratch)}
+    done = run_python(str(children / "report.py"), saxpy_file, env=env)
+    assert (done.status, list(scratch.iterdir())) == (0, []), done.stderr
+    assert json.loads(done.stdout) == {"package": str(package), "secure": False, **LOADED}
+
+
+@pytest.mark.parametrize("variable", ["VK_ADD_LAYER_PATH", "VK_LAYER_PATH"])
+def test_the_loader_gets_by_a_colon_in_the_path(
+    run_python: RunChild, children: Path, tmp_path: Path, saxpy_file: str, variable: str
+) -> None:
+    """It splits the path there. Neither may the folder for temporary files have one, which is passed over then."""
+    scratch, outside = tmp_path / "a:b", tmp_path / "site"
+    outside.mkdir()
+    package = copied(scratch)
+    code = f"import sys; sys.path.insert(0, {str(scratch)!r}); import runpy; sys.argv = ['', {saxpy_file!r}]; "
+    code += f"runpy.run_path({str(children / 'report.py')!r}, run_name='__main__')"
+    done = run_python("-c", code, env={"TMPDIR": str(scratch), variable: str(outside)})
+    assert (done.status, sorted(scratch.iterdir())) == (0, [package]), done.stderr
+    assert json.loads(done.stdout) == {"package": str(package), "secure": False, **LOADED}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        *(
+            {"VK_LOADER_LAYERS_DISABLE": what}
+            for what in ("*", "~all~", "~explicit~", "~implicit~", "*VYRE*", "VK_LAYER_VYRE_driver")
+        ),
+        {"VK_LOADER_LAYERS_DISABLE": "*", "VK_LOADER_LAYERS_ENABLE": "VK_LAYER_of_nobody"},
+        {"VK_LAYER_PATH": "/nowhere"},
+        {"VK_LAYER_PATH": ""},
+        {"VK_ADD_LAYER_PATH": "/nowhere", "VK_INSTANCE_LAYERS": "VK_LAYER_of_nobody"},
+    ],
+    ids=str,
+)
+def test_no_variable_of_the_loaders_keeps_the_layer_out(
+    run_python: RunChild, children: Path, saxpy_file: str, variables: dict[str, str]
+) -> None:
     done = run_python(str(children / "report.py"), saxpy_file, env=variables)
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found in [{"package": str(PACKAGE), "secure": False, **one} for one in ([expected] if expected else [ALL, NOTHING])]
+    assert json.loads(done.stdout) == {"package": str(PACKAGE), "secure": False, **LOADED}
+
+
+def test_without_a_place_for_a_manifest_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enable, "_has_manifest", lambda _: False)
+    monkeypatch.setattr(enable, "_PLACES", ("/nowhere",))
+    assert refusal(Driver) == (
+        BackendUnavailable,
+        2004,
+        (
+            f"the Vulkan layer of this package cannot be loaded: {PACKAGE / 'vulkan/layer'} has a colon in its path or no "
+            "vyre_layer.json, and no folder for temporary files can be written to. "
+            "Fix: set TMPDIR to a folder without a colon in its path that this user may write to."
+        ),
+    )
+
+
+def test_a_loader_that_does_not_load_it_is_an_error_with_a_way_to_find_out(
+    monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice
+) -> None:
+    monkeypatch.setattr(enable, "manifest", lambda _: manifest("/nowhere/layer.so"))
+    assert refusal(Driver) == (
+        BackendUnavailable,
+        2004,
+        (
+            f"the Vulkan loader opened {physical_device.name!r} without the layer of this package: it does not say why. "
+            "Fix: run it again with VK_LOADER_DEBUG=error,warn,layer, which says why."
+        ),
+    )
+
+
+def test_where_vulkan_configurator_chooses_the_layers_the_error_names_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, physical_device: PhysicalDevice
+) -> None:
+    """As if the loader were new enough to read it."""
+    chooser = tmp_path / "vulkan/loader_settings.d/vk_loader_settings.json"
+    chooser.parent.mkdir(parents=True)
+    chooser.write_text("{}", "utf-8")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(enable, "manifest", lambda _: manifest("/nowhere/layer.so"))
+    assert refusal(Driver) == (
+        BackendUnavailable,
+        2004,
+        (
+            f"the Vulkan loader opened {physical_device.name!r} without the layer of this package: {chooser} (of Vulkan "
+            f"Configurator) chooses the layers. Fix: let it leave {_layer.LAYER_NAME} to the application, or remove it."
+        ),
+    )
 
 
 @pytest.mark.parametrize("patch", [0, 206, 207])
@@ -147,10 +217,9 @@ def test_an_older_loader_is_told_in_its_own_way(monkeypatch: pytest.MonkeyPatch,
     with Driver() as driver:
         got = driver.compile(shipped_module("saxpy"))(x, x, push_constants={"alpha": 2, "count": 8})
         np.testing.assert_array_equal(got, 3 * x, strict=True)
-        assert driver.context.device.hooks == _layer.HOOKS
 
 
-def test_a_process_with_another_groups_rights_does_without_the_layer(
+def test_a_process_with_another_groups_rights_is_told_that_the_loader_takes_no_paths_from_it(
     run_python: RunChild, children: Path, tmp_path: Path, saxpy_file: str
 ) -> None:
     """The loader reads no layer's path from the environment of a setgid program; this one is a copy of the interpreter."""
@@ -169,4 +238,10 @@ def test_a_process_with_another_groups_rights_does_without_the_layer(
     found = json.loads(done.stdout)
     if not found["secure"]:
         pytest.skip("the file system of the tests honours no setgid")
-    assert found == {"package": str(PACKAGE), "secure": True, **NOTHING}
+    library = library_of(PACKAGE)
+    said = (
+        f"the Vulkan loader opened {found['device']!r} without the layer of this package: it takes no paths from a process "
+        "with rights of another user or group, or with capabilities of its file. Fix: run it without these rights, or copy "
+        f"{manifest_of(PACKAGE)} to /etc/vulkan/explicit_layer.d, with {library} as its library_path."
+    )
+    assert (found["raised"], found["says"]) == ("BackendUnavailable", said)

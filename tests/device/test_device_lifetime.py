@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver import Kernel
     from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
+pytestmark = pytest.mark.device
 
 THREADS = 8
 
@@ -33,7 +33,6 @@ def run_saxpy(kernel: Kernel, count: int = 100, alpha: float = 2) -> bool:
     return bool(np.array_equal(kernel(x, x, push_constants={"alpha": alpha, "count": count}), np.float32(alpha) * x + x))
 
 
-@pytest.mark.usefixtures("layer")
 def test_two_drivers_at_once_do_not_disturb_each_other() -> None:
     with Driver() as one, Driver() as other:
         kernels = [driver.compile(shipped_module("saxpy")) for driver in (one, other, one)]
@@ -53,7 +52,7 @@ def test_130_drivers_are_open_at_once(run_python: RunChild, children: Path, phys
     assert (done.status, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     opened = found["opened"] if not physical_device.is_software and found["refusal"] else 130
-    expected = {"opened": opened, "right": opened, "layers": [True], "usable": True}
+    expected = {"opened": opened, "right": opened, "usable": True}
     assert found == {**expected, "refusal": None if opened == 130 else found["refusal"]}
 
 
@@ -79,7 +78,6 @@ def test_eight_threads_may_compile_and_call_on_one_driver(driver: Driver) -> Non
         assert list(pool.map(call, range(THREADS))) == [True] * THREADS
 
 
-@pytest.mark.usefixtures("layer")
 def test_eight_threads_may_have_a_driver_each() -> None:
     barrier = threading.Barrier(THREADS)
 
@@ -141,7 +139,6 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
     assert driver.report()["device"] == driver.device.name
 
 
-@pytest.mark.usefixtures("layer")
 @pytest.mark.parametrize(
     "case",
     [

@@ -108,8 +108,7 @@ def test_buffers_give_their_memory_back(place: tuple[Driver, bool, bool]) -> Non
     assert live() == before
 
 
-def test_an_error_that_is_kept_keeps_no_memory_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def test_an_error_that_is_kept_keeps_no_memory_counted() -> None:
     with Driver(allow_software=True) as driver:
 
         def available() -> object:
@@ -179,7 +178,6 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
 def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enable, "MEMORY_CACHE_BYTES", 1 << 20)
     with Driver() as driver:
-        assert driver.context.device.layer is not None
         small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]
         large = driver.empty(1 << 22, np.uint8)
         for one in small:

@@ -26,9 +26,8 @@ STEPS = {"factor": 2, "summand": 1}
 
 
 @pytest.fixture
-def layered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A driver under the layer, which sees work that is under way."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def layered() -> Iterator[Driver]:
+    """A driver."""
     with Driver() as opened:
         yield opened
 
@@ -96,8 +95,7 @@ def test_no_more_than_256_kernels_are_counted_by_name(driver: Driver) -> None:
     assert (len(found), found["kernel 255"], found["(others)"]) == (257, 1, 44)
 
 
-def test_bytes_that_go_up_and_come_down_are_counted_on_each_way(driver: Driver, layer: str) -> None:
-    assert layer in "01"
+def test_bytes_that_go_up_and_come_down_are_counted_on_each_way(driver: Driver) -> None:
     kernel = driver.compile(shipped_module("saxpy"))
 
     def moved(call: object) -> tuple[float, float]:
@@ -134,8 +132,7 @@ def test_what_is_under_way_is_a_gauge(layered: Driver) -> None:
     assert (under_way, values(layered, "in_flight")) == ({"": 1}, {"": 0})
 
 
-def test_jobs_of_a_pool_that_wait_raise_or_are_cancelled_are_counted(layer: str) -> None:
-    assert layer in "01"
+def test_jobs_of_a_pool_that_wait_raise_or_are_cancelled_are_counted() -> None:
     began, goes_on = threading.Event(), threading.Event()
 
     def hold(_: Driver) -> None:
@@ -158,8 +155,7 @@ def test_jobs_of_a_pool_that_wait_raise_or_are_cancelled_are_counted(layer: str)
     assert (states, after[0], after[2:]) == ([[3], [1], [0]], [0], [[1], [1]])
 
 
-def test_an_isolated_drivers_metrics_are_its_own_and_have_what_was_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def test_an_isolated_drivers_metrics_are_its_own_and_have_what_was_counted_here() -> None:
     with Driver(isolated=True) as one, Driver(isolated=True) as other:
         kernel = one.compile(shipped_module("saxpy"))
         kernel(X, X, push_constants=PUSH)
@@ -195,9 +191,8 @@ def test_an_isolated_drivers_metrics_are_its_own_and_have_what_was_counted_here(
 
 
 @pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
-def test_a_real_driver_is_exported_through_opentelemetry(isolated: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+def test_a_real_driver_is_exported_through_opentelemetry(isolated: bool) -> None:  # noqa: FBT001
     sdk, sdk_export = imported("opentelemetry.sdk.metrics"), imported("opentelemetry.sdk.metrics.export")
-    monkeypatch.setenv("VYRE_LAYER", "1")
     reader = sdk_export.InMemoryMetricReader()
     with Driver(isolated=isolated) as driver:
         export(driver, None, sdk.MeterProvider([reader]))

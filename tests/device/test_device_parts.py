@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("_nothing_fails_any_mo
 
 NEVER = Deadline(None, "the device")
 SIZE = 1003  # no whole words
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach", "out of reach and without barriers"]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
 LONG = 300_007  # more than what a fill takes from the host at once
 
 
@@ -133,7 +133,7 @@ def moves(driver: Driver, spin: Spin) -> dict[str, Callable[[Deadline], object]]
     }
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_parts_take_effect_after_what_was_submitted_before(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     counter = spin.ended.memory
     for how, move in moves(place[0], spin).items():
@@ -146,7 +146,7 @@ def test_parts_take_effect_after_what_was_submitted_before(place: tuple[Driver, 
         assert counter.read_range(0, 3, NEVER).any() == (how == "read"), how
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_what_is_submitted_later_sees_what_was_moved(spin: Spin) -> None:
     counter = spin.ended.memory
     counter.write_range(0, np.array([7], np.uint32), NEVER)
@@ -154,7 +154,7 @@ def test_what_is_submitted_later_sees_what_was_moved(spin: Spin) -> None:
     assert counter.read_range(0, 4, NEVER).view(np.uint32).tolist() == [spin.groups + 7]
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_after_a_time_out_the_next_move_is_right(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     counter = spin.ended.memory
     for how, move in moves(place[0], spin).items():
@@ -167,7 +167,7 @@ def test_after_a_time_out_the_next_move_is_right(place: tuple[Driver, bool, bool
         assert counter.read_range(0, 4, NEVER).view(np.uint32).tolist() == [9]
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_after_ctrl_c_the_next_move_is_right(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -187,7 +187,7 @@ def test_after_ctrl_c_the_next_move_is_right(place: tuple[Driver, bool, bool], s
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_buffers_that_are_dropped_with_a_copy_running_go_when_it_has_ended(
     place: tuple[Driver, bool, bool], spin: Spin
 ) -> None:
@@ -213,7 +213,7 @@ def made_later(driver: Driver) -> TensorBuffer:
     return TensorBuffer(driver.context.device, SIZE, 1)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_driver_may_be_closed_with_a_copy_running(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     driver = place[0]
     running = spin.bound.submit()
@@ -387,8 +387,7 @@ def test_threads_move_parts_of_buffers_of_their_own_side_by_side(place: tuple[Dr
         assert list(threads.map(move, range(1, 9))) == [True] * 8
 
 
-def test_buffers_have_handles_under_the_layer(place: tuple[Driver, bool, bool]) -> None:
+def test_buffers_have_handles(place: tuple[Driver, bool, bool]) -> None:
     driver, _, is_shared = place
     storage, staging = made(driver).handles
-    layered = driver.context.device.layer is not None
-    assert (storage > 0, staging > 0) == (layered, layered and not is_shared)
+    assert (storage > 0, staging > 0) == (True, not is_shared)

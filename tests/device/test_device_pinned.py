@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from kernels import Spin
+from lacking_devices import lack_features
 from literals import refusal
 
 from vyre_driver import Driver, kernels
@@ -323,17 +324,15 @@ def test_what_a_device_does_not_import_is_told_as_memory_of_the_host(opened: Dri
     )
 
 
-@pytest.mark.parametrize("variable", [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
-def test_without_the_extension_nothing_is_pinned(monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str]) -> None:
-    monkeypatch.setenv(*variable)
+def test_without_the_extension_nothing_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    lack_features(monkeypatch)
     with Driver() as driver:
         assert refusal(lambda: driver.pinned(3, "f4")) == (
             UnsupportedFeature,
             1002,
             (
                 f"{driver.device.name!r} cannot copy from this process's memory by itself: that takes "
-                "VK_EXT_external_memory_host, the layer, and its hook 'features'. Fix: use numpy.empty(), whose arrays are "
-                "copied by the host."
+                "VK_EXT_external_memory_host. Fix: use numpy.empty(), whose arrays are copied by the host."
             ),
         )
 

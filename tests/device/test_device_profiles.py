@@ -14,6 +14,7 @@ import c_table
 import numpy as np
 import pytest
 from kernels import STEP, glsl
+from lacking_devices import lack_features
 from traces import faults, on_device, on_host, thread_names
 
 from vyre_driver import Driver, DriverPool
@@ -152,24 +153,6 @@ def test_a_compilation_has_its_stages(layered: Driver) -> None:
     ]
 
 
-def test_without_the_layer_the_host_times_the_device_and_the_trace_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
-    with Driver(cache=tmp_path) as driver:
-        kernel = step(driver)
-        bound = kernel.bind(driver.buffer(X), push_constants=PUSH)
-
-        def act() -> None:
-            kernel(X, push_constants=PUSH)
-            bound.run()
-            bound.submit().result()
-
-        found = profiled(driver, act)
-    assert on_device(found) == ["step", "step", "step"]
-    assert found["otherData"]["drivers"][0]["clock"] == "the host's clock, from submission to end"
-
-
 def test_the_devices_clock_may_be_left_out(layered: Driver) -> None:
     bound = step(layered).bind(layered.buffer(X), push_constants=PUSH)
     with layered.profile(device_clock=False) as profile:
@@ -181,7 +164,7 @@ def test_the_devices_clock_may_be_left_out(layered: Driver) -> None:
 
 
 def test_a_device_that_cannot_read_both_clocks_is_placed_by_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "features")
+    lack_features(monkeypatch)
     with Driver() as driver:
         bound = step(driver).bind(driver.buffer(X), push_constants=PUSH)
         bound.run()
@@ -228,7 +211,6 @@ def test_after_a_profile_nothing_is_kept(layered: Driver) -> None:
     assert on_device(profile.trace) == ["step"]
     assert not layered.events.timeline.is_on
     layer = layered.context.device.layer
-    assert layer is not None
     assert len(_layer.intervals(layer)) == 1
 
 

@@ -108,13 +108,6 @@ def alarm() -> Iterator[Alarm]:
 
 
 @pytest.fixture
-def layer(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Only with it do waits let signal handlers run."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
-    return "1"
-
-
-@pytest.fixture
 def spin(alarm: Alarm, driver: Driver) -> Spin:
     """Work to be interrupted."""
     assert alarm.found is None

@@ -34,13 +34,6 @@ NO_BUFFER = "and bind takes resident buffers. Fix: make one with driver.buffer(a
 
 
 @pytest.fixture
-def layer(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run under the layer only: all of this is proven before anything gets that far."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
-    return "1"
-
-
-@pytest.fixture
 def kernel(compiled: CompileText) -> Kernel:
     """A kernel that adds 1 in place."""
     return compiled(STEP)
@@ -53,9 +46,8 @@ def bound(driver: Driver, kernel: Kernel) -> BoundKernel:
 
 
 @pytest.fixture
-def other(layer: str) -> Iterator[Driver]:
+def other() -> Iterator[Driver]:
     """A second driver on the same device."""
-    assert layer
     with Driver() as opened:
         yield opened
 

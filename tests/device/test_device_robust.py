@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels import glsl
+from lacking_devices import lack_features
 
 from vyre_driver import Driver
 from vyre_driver.errors import UnsupportedFeature
@@ -49,10 +50,9 @@ def test_with_robust_access_a_stray_shader_harms_no_other_buffer(monkeypatch: py
         assert [np.unique(one.read()).tolist() for one in others] == [[3]] * 16
 
 
-@pytest.mark.parametrize(("variable", "value"), [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
-def test_robust_access_that_cannot_be_given_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+def test_robust_access_that_cannot_be_given_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_ROBUST_ACCESS", "1")
-    monkeypatch.setenv(variable, value)
+    lack_features(monkeypatch)
     with pytest.raises(UnsupportedFeature) as refused:
         Driver()
     assert (

@@ -34,9 +34,8 @@ def small_driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 @pytest.fixture
-def layered_spin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spin]:
-    """Work that outlasts a wait; only under the layer does a wait end before it."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def layered_spin() -> Iterator[Spin]:
+    """Work that outlasts a wait."""
     with Driver() as opened:
         yield Spin(opened, 0.5)
 

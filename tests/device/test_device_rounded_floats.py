@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from lacking_devices import lack_features
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.backends.reference import interpret
@@ -157,15 +158,14 @@ def put_off(code: bytes, opcode: int, by: int) -> bytes:
     raise AssertionError(opcode)
 
 
-@pytest.fixture(params=["layer", "no layer"])
+@pytest.fixture(params=["all features", "none"])
 def either(request: pytest.FixtureRequest, opened: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A driver with the layer, and one without, whose modules cannot say how a device is to round."""
-    if request.param == "layer":
+    """A driver, and one whose modules cannot say how the device is to round."""
+    if request.param == "all features":
         yield opened
         return
-    monkeypatch.setenv("VYRE_LAYER", "0")
+    lack_features(monkeypatch)
     with Driver(allow_software=True) as bare:
-        assert bare.context.device.layer is None
         yield bare
 
 

@@ -105,8 +105,6 @@ def test_without_the_setting_nothing_is_captured_and_the_entry_is_another(monkey
     [
         ("TELLING_LACKS", "1", False),
         ("TELLING_FAILS", "1", True),
-        ("VYRE_LAYER", "0", False),
-        ("VYRE_LAYER_HOOKS_OFF", "features", False),
     ],
 )
 def test_where_the_driver_tells_nothing_there_is_nothing(

@@ -127,7 +127,6 @@ def test_another_thread_finds_the_environment_whole_while_drivers_are_made() -> 
     assert (set(found), dict(os.environ) == before) == ({True}, True)
 
 
-@pytest.mark.usefixtures("layer")
 def test_another_vulkan_driver_costs_no_key_of_the_process_each_time_and_may_know_more_functions(
     run_python: RunChild, children: Path, tmp_path: Path
 ) -> None:

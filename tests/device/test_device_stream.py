@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach"]
-ALL = [*LAYERED, "out of reach and without barriers", "without the layer", "shared without the layer"]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
 STEPS = {"factor": 2, "summand": 1}
 SIZES = (1000, 1, 63, 1000, 4096, 4097, 1000, 0, 5, 65_537, 1000, 1)
 BYTES = """#version 450
@@ -130,7 +129,7 @@ def plain(result: object) -> object:
     return array.dtype, array.shape, repr(array.tolist())
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_gives_what_calls_give(place: tuple[Driver, bool, bool], case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "_LONG_BYTES", 15_000)
@@ -146,7 +145,7 @@ def test_a_stream_gives_what_calls_give(place: tuple[Driver, bool, bool], case: 
     assert [plain(one) for one in driver.stream(run, iter([]), **named)] == []
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_kernels_are_given_chunks_by_turns_in_every_form(place: tuple[Driver, bool, bool], tmp_path: Path) -> None:
     driver = place[0]
     step = driver.compile(glsl(STEP))
@@ -175,7 +174,7 @@ def test_kernels_are_given_chunks_by_turns_in_every_form(place: tuple[Driver, bo
     assert [plain(one) for one in driver.stream(step, table, **STEPS)] == [plain(2 * row + 1) for row in table]
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_results_are_written_to_the_arrays_of_out(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step = driver.compile(glsl(STEP))
@@ -193,7 +192,7 @@ def test_results_are_written_to_the_arrays_of_out(place: tuple[Driver, bool, boo
     assert [[one.tolist() for one in pair] for pair in named] == [[[2.0] * 4, [3.0] * 4]] * 6
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_one_of_several_results_is_written_to_an_array_and_begins_with_zeros(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     halves = driver.compile(glsl(BYTES))
@@ -206,7 +205,7 @@ def test_one_of_several_results_is_written_to_an_array_and_begins_with_zeros(pla
     assert seconds.tolist() == [[0, number ^ 7, 0] * 3 for number in range(6)]
 
 
-@pytest.mark.parametrize("place", ["shared with the host", "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", ["shared with the host"], indirect=True)
 def test_out_that_ends_early_is_told_where_it_ends(place: tuple[Driver, bool, bool]) -> None:
     step, rows = place[0].compile(glsl(STEP)), np.zeros((9, 10), np.uint32)
     stream = place[0].stream(step, rows, out=np.ones((6, 10), np.uint32), **STEPS)
@@ -219,7 +218,7 @@ def test_out_that_ends_early_is_told_where_it_ends(place: tuple[Driver, bool, bo
     assert len(list(place[0].stream(step, rows[:2], out=np.ones((6, 10), np.uint32), **STEPS))) == 2
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_fault_that_a_kernel_finds_is_raised_in_the_place_of_its_chunk(place: tuple[Driver, bool, bool]) -> None:
     x = np.arange(10, dtype=np.uint32)
     chunks = [(np.full(10, number, np.int32), x) for number in (3, 4, 5, 10, 6, 7)]
@@ -230,15 +229,14 @@ def test_a_fault_that_a_kernel_finds_is_raised_in_the_place_of_its_chunk(place: 
     assert (fault.value.context["chunk"], stream.finished, list(stream)) == (3, 3, [])
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_progress_is_told_after_each_chunk_with_the_bytes_that_were_moved(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
-    is_layered = driver.context.device.layer is not None
     told: list[StreamProgress] = []
     inputs = [{"from": np.zeros(size, "u4"), "out_shapes": {"to": size + 1}} for size in (4, 10, 3)]
     stream = driver.stream(driver.compile(glsl(SHIFT)), inputs, on_progress=told.append)
     assert (operator.length_hint(stream), len(list(stream)), operator.length_hint(stream)) == (3, 3, 0)
-    moved = [(16, 20), (56, 64), (68, 80)] if is_layered else [(0, 0)] * 3
+    moved = [(16, 20), (56, 64), (68, 80)]
     assert [(one.chunks, one.total, one.bytes_to_device, one.bytes_from_device) for one in told] == [
         (number, 3, *both) for number, both in enumerate(moved, start=1)
     ]

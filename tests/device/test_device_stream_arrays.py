@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach"]
-APART = LAYERED[1:]
-ALONE = ["without the layer", "shared without the layer"]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
+APART = PLACES[1:]
 COUNT = 1000
 STEPS = {"factor": 2, "summand": 1}
 
@@ -59,7 +58,7 @@ WRITTEN = (
 )
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_a_call_that_would_read_what_a_result_is_yet_to_be_written_to_is_refused(
     place: tuple[Driver, bool, bool],
@@ -89,7 +88,7 @@ class Shown:
         self.__array_interface__ = array.__array_interface__
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("shown", [memoryview, Shown, lambda array: {"values": memoryview(array)}])
 def test_whatever_shows_the_memory_that_a_result_is_yet_to_be_written_to_is_refused(
     place: tuple[Driver, bool, bool], shown: Callable[[NDArray[np.uint32]], object]
@@ -101,7 +100,7 @@ def test_whatever_shows_the_memory_that_a_result_is_yet_to_be_written_to_is_refu
     assert refusal(lambda: next(stream)) == (InvalidInput, 2201, READ.format("(1000,)", "uint32"))
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_result_that_would_be_written_over_one_that_nobody_has_seen_is_refused(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step, chunks = driver.compile(glsl(STEP)), chunks_of(20)
@@ -115,12 +114,11 @@ def test_a_result_that_would_be_written_over_one_that_nobody_has_seen_is_refused
             assert refusal(lambda stream=stream: next(stream)) == (InvalidInput, 2201, WRITTEN)
 
 
-@pytest.mark.parametrize("place", [*LAYERED, *ALONE], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_result_may_be_written_to_the_array_that_its_chunk_is(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
-    is_layered = driver.context.device.layer is not None
     step = driver.compile(glsl(STEP))
-    for make in (np.zeros, driver.pinned if is_layered else np.zeros):
+    for make in (np.zeros, driver.pinned):
         rows = make((7, COUNT), np.uint32)
         rows[:] = np.arange(7)[:, None]
         for turn in (1, 2):
@@ -174,11 +172,11 @@ def test_the_host_copies_no_pinned_array_and_every_other_once(
     assert ((out == 2 * table + 1).all(), copied) == (True, [4 * COUNT] * 9)
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_a_ring_of_five_arrays_is_enough(place: tuple[Driver, bool, bool], is_pinned: bool) -> None:  # noqa: FBT001 -- a parameter
     driver = place[0]
-    make = driver.pinned if is_pinned and driver.context.device.layer is not None else np.zeros
+    make = driver.pinned if is_pinned else np.zeros
     ring, results = make((5, 200_000), np.uint32), make((5, 200_000), np.uint32)
 
     def refilled() -> Iterator[NDArray[np.uint32]]:
@@ -193,7 +191,7 @@ def test_a_ring_of_five_arrays_is_enough(place: tuple[Driver, bool, bool], is_pi
     assert stream.finished == 50
 
 
-@pytest.mark.parametrize("place", [*LAYERED, *ALONE], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_no_more_is_read_ahead_than_four_chunks(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     pulled: list[int] = []
@@ -203,18 +201,17 @@ def test_no_more_is_read_ahead_than_four_chunks(place: tuple[Driver, bool, bool]
             pulled.append(number)
             yield chunk
 
-    is_layered = driver.context.device.layer is not None
     stream = driver.stream(driver.compile(glsl(STEP)), counted(), **STEPS)
     assert pulled == []
     for number, _ in enumerate(stream):
-        assert len(pulled) == min(20, number + (5 if is_layered else 1))
+        assert len(pulled) == min(20, number + 5)
         time.sleep(0.002)
     pulled.clear()
     strict = driver.stream(driver.compile(glsl(STEP)), counted(), strict=True, **STEPS)
     assert [len(pulled) for _ in strict] == list(range(1, 21))
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("long_bytes", [1000, 1 << 25])
 def test_the_memory_of_a_stream_is_bounded_whatever_the_sizes_of_its_chunks(
     place: tuple[Driver, bool, bool], long_bytes: int, monkeypatch: pytest.MonkeyPatch

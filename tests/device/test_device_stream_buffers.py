@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach"]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
 COUNT = 1000
 STEPS = {"factor": 2, "summand": 1}
 BACKWARD = """
@@ -60,7 +60,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("which", REFUSED)
 def test_copies_of_buffers_that_calls_before_may_be_using_are_refused(place: tuple[Driver, bool, bool], which: str) -> None:
     driver = place[0]
@@ -72,7 +72,7 @@ def test_copies_of_buffers_that_calls_before_may_be_using_are_refused(place: tup
     assert (next(stream, None), buffer.read().sum(), other.read().sum()) == (None, 0, 0)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_buffer_in_another_place_of_the_call_is_bound_there(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     backward, buffer = driver.compile(glsl(BACKWARD)), driver.zeros(COUNT, "u4")
@@ -84,7 +84,7 @@ def test_a_buffer_in_another_place_of_the_call_is_bound_there(place: tuple[Drive
     assert buffer.read().tolist() == [8] * COUNT
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_calls_update_a_buffer_in_the_order_of_the_chunks(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step, buffer = driver.compile(glsl(STEP)), driver.zeros(COUNT, "u4")
@@ -96,7 +96,7 @@ def test_calls_update_a_buffer_in_the_order_of_the_chunks(place: tuple[Driver, b
     assert buffer.read().tolist() == [expected] * COUNT
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_buffer_is_what_all_calls_read_and_a_view_of_one_too(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     shift = driver.compile(glsl(SHIFT))
@@ -127,7 +127,7 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < x.length()) atomicAdd(bi
 """
 
 
-@pytest.mark.parametrize("place", ["shared without the layer", "without the layer", *LAYERED], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("is_python", [True, False])
 def test_a_histogram_is_accumulated_on_the_device(place: tuple[Driver, bool, bool], is_python: bool) -> None:  # noqa: FBT001 -- a parameter
     driver = place[0]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach"]
-APART = LAYERED[1:]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
+APART = PLACES[1:]
 COUNT = 1000
 STEPS = {"factor": 2, "summand": 1}
 
@@ -53,7 +53,7 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
     return Spin(place[0], 0.15)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.usefixtures("_nothing_fails_any_more")
 def test_a_chunk_that_is_not_handed_over_leaves_those_before_it_whole(
     place: tuple[Driver, bool, bool], monkeypatch: pytest.MonkeyPatch
@@ -76,7 +76,7 @@ def raising_at(place: int, error: BaseException, count: int = 9) -> Iterator[NDA
         yield chunk
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("number", [0, 1, 3, 6])
 def test_what_a_generator_raises_comes_in_the_place_of_its_chunk(place: tuple[Driver, bool, bool], number: int) -> None:
     driver = place[0]
@@ -91,7 +91,7 @@ def test_what_a_generator_raises_comes_in_the_place_of_its_chunk(place: tuple[Dr
     assert (stream.finished, list(stream), step(chunks_of(2)[1], **STEPS)[0]) == (number, [], 3)
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("number", [0, 1, 3, 6])
 def test_a_chunk_that_does_not_fit_is_refused_in_its_place(place: tuple[Driver, bool, bool], number: int) -> None:
     driver = place[0]
@@ -109,7 +109,7 @@ def test_a_chunk_that_does_not_fit_is_refused_in_its_place(place: tuple[Driver, 
         assert (error.context["chunk"], stream.finished, next(stream, None)) == (number, number, None)
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_what_on_progress_raises_ends_the_stream_at_that_chunk(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step = driver.compile(glsl(STEP))
@@ -125,7 +125,7 @@ def test_what_on_progress_raises_ends_the_stream_at_that_chunk(place: tuple[Driv
     assert driver.events.failures() == {}
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("strict", [False, True])
 def test_each_chunk_is_told_once_and_each_failure_once(place: tuple[Driver, bool, bool], strict: bool) -> None:  # noqa: FBT001 -- a parameter
     driver = place[0]
@@ -142,7 +142,7 @@ def test_each_chunk_is_told_once_and_each_failure_once(place: tuple[Driver, bool
     assert driver.events.failures() == {(EventKind.DISPATCH, 2201): 1}
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_generator_that_asks_its_own_stream_is_refused(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     streams: list[Any] = []
@@ -159,7 +159,7 @@ def test_a_generator_that_asks_its_own_stream_is_refused(place: tuple[Driver, bo
         streams[-1].close()
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_time_out_ends_a_stream_and_close_waits_for_what_runs(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     driver = place[0]
     chunk, running = np.ones(1, np.uint32), {"turns": TURNS, "ended": spin.ended, "workgroups": spin.grid}
@@ -171,13 +171,13 @@ def test_a_time_out_ends_a_stream_and_close_waits_for_what_runs(place: tuple[Dri
         if close:
             stream.close()
             stream.close()
-            assert driver.context.device.layer.counters()["work_pending"] == 0  # type: ignore[union-attr] # LAYERED
+            assert driver.context.device.layer.counters()["work_pending"] == 0
         else:
             del stream
         assert (spin.runs() - before) in (1, 2)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_strict_call_of_a_stream_ends_in_time_too(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     running = {"turns": TURNS, "ended": np.zeros(1, np.uint32), "workgroups": spin.grid, "strict": True}
     stream = place[0].stream(spin.kernel, [{"each": np.ones(1, np.uint32)}] * 2, timeout=0.01, **running)
@@ -185,7 +185,7 @@ def test_a_strict_call_of_a_stream_ends_in_time_too(place: tuple[Driver, bool, b
     assert (list(stream), spin.runs()) == ([], 0)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_stream_that_ended_or_was_closed_holds_no_memory_of_the_device(place: tuple[Driver, bool, bool]) -> None:
     layer: Any = place[0].context.device.layer
     step = place[0].compile(glsl(STEP))
@@ -213,7 +213,7 @@ def halved(i: Index, x: In[f32], y: Out[f32]) -> None:
         y[i] = x[i]
 
 
-@pytest.mark.parametrize("place", [*LAYERED, "without the layer"], indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_strict_call_of_a_stream_tells_what_a_strict_call_tells(place: tuple[Driver, bool, bool]) -> None:
     x, run = np.ones(5, np.float32), halved.on(place[0])
     stream = place[0].stream(run, [{"x": x, "strict": False}, {"x": x, "strict": True}])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from kernels import STEP, TURNS, Spin, glsl
+from lacking_devices import lack_features
 from literals import refusal
 
 from vyre_driver import Driver
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-LAYERED = ["shared with the host", "writable by the host", "out of the host's reach"]
-ALL = [*LAYERED, "without the layer"]
+PLACES = ["shared with the host", "writable by the host", "out of the host's reach"]
 STEPS = {"factor": 2, "summand": 1}
 
 
@@ -81,7 +81,7 @@ def test_after_ctrl_c_close_returns_and_the_driver_works(run_python: RunChild, c
     assert (done.status, done.stderr, found["wrong"], found["ended early"] > turns / 10) == (0, "", [], True)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("call", ["allocate", "create_buffer"])
 @pytest.mark.usefixtures("_nothing_fails_any_more")
 def test_where_memory_is_short_the_chunks_before_come_back(place: tuple[Driver, bool, bool], call: str) -> None:
@@ -97,7 +97,7 @@ def test_where_memory_is_short_the_chunks_before_come_back(place: tuple[Driver, 
     assert (error.value.context["chunk"], stream.finished) == (stream.finished, stream.finished)
 
 
-@pytest.mark.parametrize("place", LAYERED[1:], indirect=True)
+@pytest.mark.parametrize("place", PLACES[1:], indirect=True)
 def test_where_nothing_can_be_pinned_the_first_chunk_is_refused(
     place: tuple[Driver, bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +113,7 @@ def test_where_nothing_can_be_pinned_the_first_chunk_is_refused(
 
 
 def test_chunks_run_one_after_the_other_where_the_device_imports_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "features")
+    lack_features(monkeypatch)
     with Driver() as driver:
         driver.context.device.shares_memory = False
         step = driver.compile(glsl(STEP))
@@ -121,7 +121,7 @@ def test_chunks_run_one_after_the_other_where_the_device_imports_no_memory(monke
         assert refusal(lambda: driver.pinned(3, "u4"))[0] is UnsupportedFeature
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_two_threads_take_each_result_once(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     stream = driver.stream(driver.compile(glsl(STEP)), chunks_of(100), **STEPS)
@@ -131,7 +131,7 @@ def test_two_threads_take_each_result_once(place: tuple[Driver, bool, bool]) -> 
     assert all(half == sorted(half) for half in halves)
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_eight_threads_stream_beside_calls(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step = driver.compile(glsl(STEP))
@@ -145,7 +145,7 @@ def test_eight_threads_stream_beside_calls(place: tuple[Driver, bool, bool]) -> 
         assert list(pool.map(work, range(16))) == [True] * 16
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_stream_that_is_closed_early_is_over_and_its_generator_is_closed(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     closed: list[int] = []
@@ -176,7 +176,7 @@ def test_a_stream_that_is_closed_early_is_over_and_its_generator_is_closed(place
     assert closed == [1, 1]
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_driver_that_is_closed_ends_its_streams(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     step = driver.compile(glsl(STEP))
@@ -191,7 +191,7 @@ def test_a_driver_that_is_closed_ends_its_streams(place: tuple[Driver, bool, boo
     assert refusal(lambda: driver.stream(step, []))[0] is DispatchFailed
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_driver_that_another_thread_closes_waits_for_a_stream(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     driver, each = place[0], np.ones(1, np.uint32)
     stream = driver.stream(spin.kernel, [each] * 9, turns=TURNS, ended=spin.ended, workgroups=spin.grid)
@@ -205,7 +205,7 @@ def test_a_driver_that_another_thread_closes_waits_for_a_stream(place: tuple[Dri
     assert all(one is spin.ended for one in found)
 
 
-@pytest.mark.parametrize("place", LAYERED, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_what_runs_keeps_what_it_needs_when_its_stream_is_dropped(
     place: tuple[Driver, bool, bool],
@@ -251,7 +251,7 @@ def in_a_fork(stream: Stream) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("place", ALL, indirect=True)
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_a_fork_has_no_stream_and_that_of_the_parent_goes_on(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     with driver.stream(driver.compile(glsl(STEP)), chunks_of(9), **STEPS) as stream:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from kernels import HEAD, glsl
+from lacking_devices import lack_features
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InputChanged, OutputNotWritten, UnsupportedFeature
@@ -266,9 +267,8 @@ def test_a_strict_driver_is_lenient_where_a_call_says_so() -> None:
         assert driver.compile(glsl(COPY))(ONES, out_shapes={"y": 65}, strict=False).tolist() == [1] * 64 + [0]
 
 
-@pytest.mark.parametrize(("variable", "value"), [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
-def test_a_strict_driver_without_robust_access_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
-    monkeypatch.setenv(variable, value)
+def test_a_strict_driver_without_robust_access_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lack_features(monkeypatch)
     with pytest.raises(
         UnsupportedFeature, match=r"^the driver is strict, and robustBufferAccess is not available on "
     ) as refused:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from kernels import glsl
+from lacking_devices import lack_features
 from subgroups import SIZES
 from tuned_code import FEW, X, floats, key, saxpy
 
@@ -66,12 +67,8 @@ def test_a_program_runs_with_the_size_also_where_floats_are_the_devices_own(size
     assert len({key(one) for one in kernels}) == 3
 
 
-@pytest.mark.parametrize("layer_off", [{"VYRE_LAYER": "0"}, {"VYRE_LAYER_HOOKS_OFF": "features"}])
-def test_without_the_features_of_the_layer_a_size_is_refused(
-    layer_off: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in layer_off.items():
-        monkeypatch.setenv(name, value)
+def test_without_the_features_a_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lack_features(monkeypatch)
     with Driver() as driver, pytest.raises(UnsupportedFeature, match="subgroupSizeControl") as refused:
         driver.compile(saxpy(), None, DispatchConfig(subgroup_size=driver.device.subgroup_size))
     assert refused.value.context["feature"] == "subgroupSizeControl"

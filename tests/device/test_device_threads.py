@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import Driver, Kernel
 
-pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
+pytestmark = pytest.mark.device
 
 THREADS = 8
 DISPATCHES = 1000

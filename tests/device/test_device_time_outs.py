@@ -25,9 +25,8 @@ void main() { total[0] += 1; }
 
 
 @pytest.fixture
-def spin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spin]:
-    """Work that outlasts a wait; only under the layer does a wait end before it."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
+def spin() -> Iterator[Spin]:
+    """Work that outlasts a wait."""
     with Driver() as opened:
         yield Spin(opened, 1.0)
 

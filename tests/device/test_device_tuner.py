@@ -43,7 +43,7 @@ def test_the_fastest_candidate_is_found_and_used_from_then_on(driver: Driver, in
     before = kernel.candidate((20_000,))
     result = tune(kernel, budget=SHORT)
     assert (before["TURNS"], kernel.candidate((20_000,))) == (800, result.best.candidate)
-    # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
+    # Where only the host tells the time, most of it is not the device's.
     assert result.best.candidate["TURNS"] == BEST or not (driver.context.device.is_timed or driver.device.is_software)
     assert (result.kernel, result.size, result.reference, set(statuses(result))) == ("turning", (20_000,), None, set(FEW))
     assert result.samples >= sum(one.samples for one in result.outcomes) + len(FEW)
@@ -83,7 +83,6 @@ def test_a_record_takes_the_place_of_one_that_was_timed_more_often_where_it_is_t
 def test_without_a_clock_on_the_device_so_many_runs_are_timed_as_one_that_the_hosts_will_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("VYRE_LAYER", "0")
     monkeypatch.setattr(TimedDispatches, "run", lambda *_: DispatchTimes(20_000, 80_000, None))
     with Driver(autotune=AutotuneStore()) as driver:
         bench = Workbench(driver, TurningKernel((BEST,)), [np.ones(64, np.uint32)], {}, run_timeout=None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from lacking_devices import lack_features
 
 from vyre_driver import Driver
 from vyre_driver.backends.reference import interpret
@@ -50,11 +51,12 @@ NUMPY = {U32: np.uint32, I32: np.int32, U64: np.uint64, I64: np.int64, F32: np.f
 WORDS = np.array([0, 1, 2, 0xF, 0x10, 0xF0, 0xFF, 0x1234_5678, 0x7FFF_FFFF, 0x8000_0000, 0xFEDC_BA98, 0xFFFF_FFFF], np.uint32)
 
 
-@pytest.fixture(scope="module", params=["", "features"], ids=["with features", "without features"])
+@pytest.fixture(scope="module", params=[True, False], ids=["with features", "without features"])
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """A device with its number types, and the same without any."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setenv("VYRE_LAYER_HOOKS_OFF", request.param)
+        if not request.param:
+            lack_features(changed)
         with Driver(allow_software=True, cache=tmp_path_factory.mktemp("pipelines")) as driver:
             yield driver
 

@@ -33,13 +33,6 @@ def second_float_type() -> SpirvModule:
     return SpirvModule.from_bytes(words.tobytes(), name="given")
 
 
-@pytest.fixture
-def layer(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run under the layer only, which counts what reaches the driver."""
-    monkeypatch.setenv("VYRE_LAYER", "1")
-    return "1"
-
-
 @pytest.mark.validation
 def test_a_module_that_spirv_val_refuses_reaches_neither_driver_nor_cache(driver: Driver) -> None:
     module = second_float_type()

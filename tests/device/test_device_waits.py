@@ -17,8 +17,8 @@ pytestmark = pytest.mark.device
 ATTEMPTS = 3  # of what a busy machine can disturb
 
 
-def run_case(run_python: RunChild, children: Path, case: str, layer: str = "1") -> Finished:
-    return run_python(str(children / "waits.py"), case, env={"VYRE_LAYER": layer, "LP_NUM_THREADS": "1"})
+def run_case(run_python: RunChild, children: Path, case: str) -> Finished:
+    return run_python(str(children / "waits.py"), case, env={"LP_NUM_THREADS": "1"})
 
 
 @pytest.mark.alone
@@ -35,11 +35,10 @@ def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_pytho
 
 
 @pytest.mark.alone
-def test_a_run_lets_other_threads_run_where_kompute_itself_would_not(run_python: RunChild, children: Path) -> None:
-    """Without the layer kompute holds the interpreter, which shows what a failure of the test above looks like."""
-    ours, komputes = (run_case(run_python, children, "ticks_during_a_run", layer) for layer in ("1", "0"))
-    shares = [json.loads(done.stdout or "null")["share"] for done in (ours, komputes)]
-    assert (shares[0] > 0.3, shares[1] < 0.2) == (True, True), shares
+def test_a_run_lets_other_threads_run(run_python: RunChild, children: Path) -> None:
+    done = run_case(run_python, children, "ticks_during_a_run")
+    share = json.loads(done.stdout or "null")["share"]
+    assert share > 0.3, share
 
 
 @pytest.mark.parametrize(

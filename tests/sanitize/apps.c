@@ -1,10 +1,8 @@
 /* Instances and devices, opened as the loader and kompute open them. */
 #include "harness.h"
 
-#define ALL_HOOKS ((UINT32_C(1) << VYRE_HOOK_COUNT) - 1)
-
 static vyre_config config_of(uint64_t poll_ns, uint64_t cache_bytes) {
-  vyre_config config = {.hooks = ALL_HOOKS, .api_version = VK_API_VERSION_1_3, .poll_ns = poll_ns};
+  vyre_config config = {.api_version = VK_API_VERSION_1_3, .poll_ns = poll_ns};
   config.memory_cache_bytes = cache_bytes;
   config.features = UINT64_C(3) << vyre_feature_index("shaderFloat64");
   if (poll_ns) config.features |= UINT64_C(1) << vyre_feature_index("pipelineExecutableInfo");
@@ -30,7 +28,7 @@ VkPhysicalDevice open_armed_instance(app *a, uint64_t poll_ns, uint64_t cache_by
   vyre_this_thread()->failure.call = VYRE_CALL_NONE;
   pthread_mutex_init(&a->lock, NULL);
   vyre_arm(&config);
-  CHECK(vyre_tell_loader("VK_LAYER_PATH", "/nowhere"));
+  CHECK(vyre_tell_loader("VK_LAYER_PATH", "/nowhere", "VK_INSTANCE_LAYERS"));
   CHECK(open_instance(a) == VK_SUCCESS);
   uint32_t count = 1;
   VkPhysicalDevice physical;

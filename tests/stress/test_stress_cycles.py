@@ -21,11 +21,6 @@ BYTES_A_CYCLE = 8 * 64
 HANGS_AFTER_S = 600
 
 
-@pytest.fixture(params=["1", "0"], ids=["layer", "no layer"], autouse=True)
-def _layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_LAYER", request.param)
-
-
 @pytest.mark.parametrize("kind", ["bound", "batches", "calls"])
 def test_ten_thousand_cycles_leave_nothing_behind(run_python: RunChild, kind: str) -> None:
     done = run_python("-W", "error", str(CHILDREN / "cycles.py"), kind, str(CYCLES), hangs_after_s=HANGS_AFTER_S)

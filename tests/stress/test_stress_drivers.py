@@ -19,12 +19,11 @@ CHILD = Path(__file__).parents[1] / "device" / "children" / "many_drivers.py"
 HANGS_AFTER_S = 300
 
 
-@pytest.mark.parametrize("layer", ["1", "0"], ids=["layer", "no layer"])
-def test_300_drivers_are_open_at_once(run_python: RunChild, physical_device: PhysicalDevice, layer: str) -> None:
+def test_300_drivers_are_open_at_once(run_python: RunChild, physical_device: PhysicalDevice) -> None:
     """Hardware may have a limit of its own, which is told."""
-    done = run_python(str(CHILD), "300", env={"VYRE_LAYER": layer}, hangs_after_s=HANGS_AFTER_S)
+    done = run_python(str(CHILD), "300", hangs_after_s=HANGS_AFTER_S)
     assert (done.status, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     opened = found["opened"] if not physical_device.is_software and found["refusal"] else 300
-    expected = {"opened": opened, "right": opened, "layers": [layer == "1"], "usable": True}
+    expected = {"opened": opened, "right": opened, "usable": True}
     assert found == {**expected, "refusal": None if opened == 300 else found["refusal"]}

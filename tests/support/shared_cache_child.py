@@ -59,7 +59,7 @@ def main(url: str, root: str, place: str, seed: str) -> None:
     worker = StoreWorker(partial(open_store, url), breaker_of(cache, url), address=url, may_write=True)
     trust, signer = Trust.read(Path(place) / "trusted"), read_signer(Path(place) / "key")
     remote = RemoteTier(worker, cache=cache, device=device, events=Events(), trust=trust, signer=signer)
-    first = FirstPipelines(cache, device, takes_blobs=True, remote=remote)
+    first = FirstPipelines(cache, device, remote=remote)
     first._flights.learn(len(SPIRV), _EXPECTED_NS, has_blob=True)  # noqa: SLF001 -- as after a first run
 
     def get(number: int) -> None:

@@ -147,7 +147,7 @@ def test_other_parameters_and_types_are_refused() -> None:
         1002,
         (
             "attention needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. "
-            "Fix: run with the vyre layer, choose another device, or convert the arrays to float32."
+            "Fix: choose another device, or convert the arrays to float32."
         ),
     )
 

@@ -148,8 +148,8 @@ def test_a_device_without_halves_is_refused(definition: Linear) -> None:
         UnsupportedFeature,
         1002,
         (
-            f"{definition.name} needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: run with the "
-            "vyre layer, or choose another device."
+            f"{definition.name} needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: choose "
+            "another device."
         ),
     )
 

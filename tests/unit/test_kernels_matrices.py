@@ -204,8 +204,8 @@ def test_float16_matrices_are_refused_by_name_where_the_device_cannot_read_them(
         UnsupportedFeature,
         1002,
         (
-            "matmul_f16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: run with the vyre "
-            "layer, choose another device, or convert the matrices to float32."
+            "matmul_f16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: "
+            "choose another device, or convert the matrices to float32."
         ),
     )
 

@@ -181,8 +181,8 @@ def test_float16_is_refused_where_the_device_cannot_read_it() -> None:
         UnsupportedFeature,
         1002,
         (
-            "layernorm of float16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: run with the "
-            "vyre layer, choose another device, or convert the arrays to float32."
+            "layernorm of float16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: "
+            "choose another device, or convert the arrays to float32."
         ),
     )
     assert {one.name for one in LAYERNORM.modules(WITHOUT_HALVES)} == {

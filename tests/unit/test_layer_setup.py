@@ -15,10 +15,11 @@ from literals import DEVICE, device
 from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.layer.enable import create_under_layer, layer_config, wanted_features
 
-OLD_LOADER, NEW_LOADER = (1 << 22 | 3 << 12 | patch for patch in (206, 207))
-CONFIG = layer_config(DEVICE, (), ())
+OLD_LOADER, NEW_LOADER, FILTERING_LOADER = (1 << 22 | 3 << 12 | patch for patch in (206, 207, 234))
+CONFIG = layer_config(DEVICE, ())
 HERE = str(Path(_layer.__file__).parent)
-VARIABLES = ("VK_ADD_LAYER_PATH", "VK_LAYER_PATH", "VK_INSTANCE_LAYERS")
+OURS = "VK_LAYER_VYRE_driver"
+VARIABLES = ("VK_ADD_LAYER_PATH", "VK_LAYER_PATH", "VK_INSTANCE_LAYERS", "VK_LOADER_LAYERS_ENABLE", "VK_LOADER_LAYERS_DISABLE")
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +95,7 @@ def test_what_a_pipeline_may_ask_of_its_subgroups_is_switched_on() -> None:
 @pytest.mark.parametrize("feature", EXTENSION_FEATURES)
 def test_a_feature_that_is_asked_for_brings_its_extension(monkeypatch: pytest.MonkeyPatch, feature: str) -> None:
     monkeypatch.setattr(_layer, "LayerConfig", lambda **asked: (asked["features"], asked["extensions"]))
-    assert layer_config(DEVICE, (), (feature,)) == ((feature,), [EXTENSION_FEATURES[feature]])
+    assert layer_config(DEVICE, (feature,)) == ((feature,), [EXTENSION_FEATURES[feature]])
 
 
 def test_a_new_loader_is_told_of_one_more_layer() -> None:
@@ -114,18 +115,31 @@ def test_our_layer_comes_before_those_that_were_asked_for(monkeypatch: pytest.Mo
     }
 
 
+def test_a_loader_that_is_told_to_leave_it_out_is_told_to_load_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the variable that comes before the other in each loader that has them."""
+    disables = {"VK_LOADER_LAYERS_DISABLE": "*"}
+    monkeypatch.setenv("VK_LOADER_LAYERS_DISABLE", "*")
+    path = {"VK_ADD_LAYER_PATH": HERE}
+    assert seen_while_creating(FILTERING_LOADER) == {**path, **disables, "VK_LOADER_LAYERS_ENABLE": "VK_LAYER_VYRE_driver"}
+    monkeypatch.setenv("VK_LOADER_LAYERS_ENABLE", "*theirs*")
+    named, both = {"VK_INSTANCE_LAYERS": OURS}, "VK_LAYER_VYRE_driver,*theirs*"
+    assert seen_while_creating(FILTERING_LOADER) == {**path, **disables, "VK_LOADER_LAYERS_ENABLE": both}
+    assert seen_while_creating(NEW_LOADER) == {**path, **disables, "VK_LOADER_LAYERS_ENABLE": "*theirs*"} | named
+
+
 BEFORE = [
     {},
     {"VK_LAYER_PATH": "/their/layers"},
     {"VK_INSTANCE_LAYERS": "theirs"},
     {"VK_ADD_LAYER_PATH": "/their/layers"},
     {"VK_LAYER_PATH": "", "VK_ADD_LAYER_PATH": "", "VK_INSTANCE_LAYERS": ""},
+    {"VK_LOADER_LAYERS_DISABLE": "*", "VK_LOADER_LAYERS_ENABLE": "theirs"},
     {"VK_LAYER_PATH": "/their \udcff/layers:", "VK_INSTANCE_LAYERS": "theirs"},
 ]
 
 
 @pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("loader_version", [OLD_LOADER, NEW_LOADER])
+@pytest.mark.parametrize("loader_version", [OLD_LOADER, NEW_LOADER, FILTERING_LOADER])
 def test_the_environment_is_as_before_afterwards(
     monkeypatch: pytest.MonkeyPatch, before: dict[str, str], loader_version: int
 ) -> None:

@@ -178,7 +178,7 @@ def test_matrices_of_a_workgroup_need_their_feature() -> None:
     product, feature = Product(32, 16, 16, scope=WORKGROUP), "cooperativeMatrixWorkgroupScope"
     off = (
         f"the shader has matrices of a whole workgroup, and {feature} is not switched on. "
-        "Fix: run with the vyre layer and its features hook (VYRE_LAYER)."
+        "Fix: make them matrices of a subgroup, or choose another device."
     )
     lacking = (
         f"the shader has matrices of a whole workgroup, and 'Eights' does not have {feature}. "

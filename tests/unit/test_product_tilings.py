@@ -46,7 +46,7 @@ def test_a_device_that_cannot_store_a_type_is_refused(lacking: str, asked: tuple
         1002,
         (
             f"matmul needs {lacking}, and 'Example GPU 9000' is open without it. "
-            "Fix: run with the vyre layer, choose another device, or convert the matrices to float32."
+            "Fix: choose another device, or convert the matrices to float32."
         ),
     )
 

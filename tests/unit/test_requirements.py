@@ -178,7 +178,7 @@ def test_a_capability_whose_feature_is_there_and_off_is_refused(capability: int)
     name, feature = NEEDS[capability]
     having = device(features=frozenset({feature}))
     message = f"the shader needs {name}, and {feature} is not switched on. "
-    message += "Fix: run with the vyre layer and its features hook (VYRE_LAYER)."
+    message += "Fix: rewrite it without, or choose another device."
     found = refusal(lambda: check_requirements(reflection(capabilities=(1, capability)), having))
     assert found == (UnsupportedFeature, 1002, message)
 
@@ -266,7 +266,7 @@ def test_float_controls_are_refused_before_vulkan_has_them_itself(given: Reflect
     message = (
         f"the shader needs {needed}, and the device is open for Vulkan 1.1, which has float controls by an extension only "
         "that this driver does not switch on. "
-        "Fix: run with the vyre layer (VYRE_LAYER) on a device and a Vulkan loader of version 1.2 or newer."
+        "Fix: run it on a device and a Vulkan loader of version 1.2 or newer."
     )
     having = device(float_controls=MEMBERS)
     check_requirements(given, having, api_version=API_1_2)

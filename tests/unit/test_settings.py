@@ -31,8 +31,6 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_ASSERT_WARM",
         "VYRE_AUTOTUNE",
         "VYRE_AUTOTUNE_FILE",
-        "VYRE_LAYER",
-        "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",
         "VYRE_PIPELINE_STATISTICS",
         "VYRE_SPIRV_VAL",
@@ -62,7 +60,7 @@ def test_a_switch_that_is_not_set_is_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("value", [None, ""])
-@pytest.mark.parametrize(("setting", "expected"), [(settings.LAYER, True), (settings.STRICT, False)])
+@pytest.mark.parametrize(("setting", "expected"), [(settings.SPIRV_VAL, True), (settings.STRICT, False)])
 def test_a_switch_that_is_not_set_is_what_the_table_says(
     monkeypatch: pytest.MonkeyPatch,
     value: str | None,
@@ -81,38 +79,9 @@ def test_a_switch_that_is_set_overrules_what_holds_without_it(
     word: str,
     expected: bool,  # noqa: FBT001 -- a column
 ) -> None:
-    for setting in (settings.LAYER, settings.STRICT):
+    for setting in (settings.SPIRV_VAL, settings.STRICT):
         monkeypatch.setenv(setting.variable, word)
         assert settings.switch(setting) is expected
-
-
-KNOWN = ("fences", "waits", "memory")
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [("", set()), ("fences", {"fences"}), ("fences,memory", {"fences", "memory"}), (" fences , fences ", {"fences"})],
-)
-def test_names_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, value: str, expected: set[str]) -> None:
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", value)
-    assert settings.names(settings.LAYER_HOOKS_OFF, KNOWN) == expected
-
-
-def test_names_that_are_not_set_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("VYRE_LAYER_HOOKS_OFF", raising=False)
-    assert settings.names(settings.LAYER_HOOKS_OFF, KNOWN) == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("value", "name"), [("other", "other"), ("fences,zeta,alpha", "alpha"), ("fences,", ""), ("Fences", "Fences"), (" ", "")]
-)
-def test_a_name_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch, value: str, name: str) -> None:
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", value)
-    message = (
-        f"VYRE_LAYER_HOOKS_OFF names {name!r}, which is none of fences, waits, memory. "
-        "Fix: set VYRE_LAYER_HOOKS_OFF to names from that list, separated by commas."
-    )
-    assert refusal(lambda: settings.names(settings.LAYER_HOOKS_OFF, KNOWN)) == (InvalidSetting, 2401, message)
 
 
 @pytest.mark.parametrize("word", ["2", "maybe", " 1", "1 ", " ", "y", "enable", "-1", "01"])

@@ -76,7 +76,7 @@ def test_a_feature_that_is_not_on_is_refused(feature: str) -> None:
     assert refused(32, (32, 1, 1), HAVING, BOTH - {feature}) == (
         UnsupportedFeature,
         1002,
-        ASKED + f"{feature} is not switched on. Fix: run with the vyre layer and its features hook (VYRE_LAYER).",
+        ASKED + f"{feature} is not switched on. Fix: leave subgroup_size out.",
     )
 
 

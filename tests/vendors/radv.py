@@ -41,9 +41,7 @@ def manifest(driver: str) -> Path | None:
 def of_family(family: str, path: Path) -> dict[str, str]:
     """The environment in which RADV takes itself to be on a device of a family."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VYRE_")}
-    without_submissions = {"VYRE_LAYER_HOOKS_OFF": "fences"}  # else the first one, when it is opened: there it dies
-    named = {"RADV_FORCE_FAMILY": family, "VK_DRIVER_FILES": str(path), "VK_ICD_FILENAMES": str(path)}
-    return clean | named | without_submissions
+    return clean | {"RADV_FORCE_FAMILY": family, "VK_DRIVER_FILES": str(path), "VK_ICD_FILENAMES": str(path)}
 
 
 def compiled(environment: dict[str, str], *what: str) -> Compiled:

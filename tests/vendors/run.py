@@ -25,10 +25,9 @@ from radv import FAMILIES, compiled, manifest, of_family
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BATCH = 250
-# Of lavapipe itself, of a loader that is told of other layers, and of a space with larger workgroups.
+# Of lavapipe itself, of the loader's variables, and of a space with larger workgroups.
 NOT_BELOW = (
     "tests/device/test_device_facts.py::test_lavapipe_gives_this_profile",
-    "tests/device/test_device_hooks.py::test_a_refused_pipeline_is_a_failed_compilation_without_the_layer",
     "tests/device/test_device_strangers.py::test_the_environment_is_as_before_when_kompute_cannot_open_the_device",
     "tests/device/test_device_tuned_calls.py::test_a_module_is_tuned_on_a_call_and_compiled_with_what_was_found",
 )

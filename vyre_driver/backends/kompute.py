@@ -103,7 +103,7 @@ class KomputeBackend(Backend):
 
     @property
     def device_lost(self) -> bool:
-        """Whether the layer saw the device lost; without the layer that is not known."""
+        """Whether the device was lost, as far as the layer has seen."""
         return self.driver.context.device.is_lost
 
     def load(
@@ -225,11 +225,6 @@ class KomputeArtifact(LoadedArtifact):
     def kernel_for(self, config: DispatchConfig) -> Kernel:
         """Return the kernel that honours this config; raises for fields that it cannot honour."""
         check_config(self.backend, config)
-        if config.timeout is not None and self.backend.driver.context.device.layer is None:
-            self.backend.refuse(
-                f"way to keep timeout {config.timeout} s: without the vyre Vulkan layer kompute waits to the end",
-                "leave timeout out, or switch the layer on (VYRE_LAYER=1; vyre-driver doctor tells what it lacks)",
-            )
         artifact, size = self._artifact, config.workgroup_override
         is_module = isinstance(artifact, SpirvModule)
         decides = DispatchConfig(

@@ -86,9 +86,7 @@ class _Checker:
             why = f"{_WORKGROUP} is not switched on" if has else f"{self._device.name!r} does not have {_WORKGROUP}"
             raise UnsupportedFeature(
                 f"the shader has matrices of a whole workgroup, and {why}",
-                fix="run with the vyre layer and its features hook (VYRE_LAYER)"
-                if has
-                else "make them matrices of a subgroup, or choose another device",
+                fix="make them matrices of a subgroup, or choose another device",
                 feature=_WORKGROUP,
             )
         limits = self._device.cooperative_matrix2

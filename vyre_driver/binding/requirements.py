@@ -102,7 +102,7 @@ def _check_float_controls(reflection: Reflection, device: PhysicalDevice, api_ve
         raise UnsupportedFeature(
             f"the shader needs {controls[0] if controls else declared[0].name}, and the device is open for Vulkan "
             f"1.{known_minor(api_version)}, which has float controls by an extension only that this driver does not switch on",
-            fix="run with the vyre layer (VYRE_LAYER) on a device and a Vulkan loader of version 1.2 or newer",
+            fix="run it on a device and a Vulkan loader of version 1.2 or newer",
         )
     for control in controls:
         _check_control(control, control.capability, [control.member], device)
@@ -155,10 +155,11 @@ def _check_capability(capability: int, device: PhysicalDevice, features: Collect
     feature = FEATURE_OF_CAPABILITY.get(capability)
     if feature in features:
         return
+    fix = "rewrite it without, or choose another device"
     if feature is None:
         problem, fix = "this driver switches no such feature on", "rewrite it without that capability"
     elif feature in device.features:
-        problem, fix = f"{feature} is not switched on", "run with the vyre layer and its features hook (VYRE_LAYER)"
+        problem = f"{feature} is not switched on"
     else:
-        problem, fix = f"{device.name!r} does not have {feature}", "rewrite it without, or choose another device"
+        problem = f"{device.name!r} does not have {feature}"
     raise UnsupportedFeature(f"the shader needs {name}, and {problem}", fix=fix, capability=capability, feature=feature)

@@ -86,7 +86,7 @@ def _offered(size: int, device: PhysicalDevice, features: Collection[str]) -> Su
             f"{asked}, and {feature} is not switched on"
             if is_there
             else f"{asked}, and {device.name!r} does not have {feature}",
-            fix="run with the vyre layer and its features hook (VYRE_LAYER)" if is_there else "leave subgroup_size out",
+            fix="leave subgroup_size out",
             feature=feature,
         )
     offered = device.subgroup_size_control

@@ -20,11 +20,11 @@ from rich.text import Text
 
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State, worst
-from vyre_driver.cli.doctor_vulkan import manifests
 from vyre_driver.cli.options import add_device, add_json, line_as_json, print_json, printable, say
 from vyre_driver.cli.progress import shown_while_it_runs
-from vyre_driver.errors import InvalidCommand
+from vyre_driver.errors import DeviceNotFound, InvalidCommand
 from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, command_to_try
+from vyre_driver.vulkan.manifests import driver_manifests, installed_layers
 
 if TYPE_CHECKING:
     import argparse
@@ -37,10 +37,11 @@ _DEFAULT_TIMEOUT_S = 30.0
 _PROBE = "vyre_driver.cli.doctor_probe"
 _MAX_LOADER_LINES = 8
 _MAX_LINE = 200
-_BEFORE_DEVICES = ("python", "extensions", "kompute", "shader tools", "variables", "device files", "Vulkan loader")
+_BEFORE_DEVICES = ("python", "extensions", "kompute", "shader tools", "variables", "device files", "Vulkan loader", "layers")
 _AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune", "store")
 _MAX_TIMEOUT_S = 3600.0
 _MOST_AT_ONCE = 4
+_WITHOUT_LAYERS = {"VK_LOADER_LAYERS_DISABLE": "~implicit~", "VK_LOADER_LAYERS_ENABLE": "", "VK_INSTANCE_LAYERS": ""}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +82,7 @@ def examine(timeout_s: float, device: str | None = None, announce: Callable[[str
     ``announce`` is called with the name of each check that begins.
     """
     yield from _side_by_side(map(_Probe, _BEFORE_DEVICES), timeout_s, announce)
-    places = manifests()
+    places = driver_manifests()
     if not places:
         fix = "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one)"
         yield Check("drivers", State.FAILURE, "no driver manifest is where the loader looks", fixes=(fix,))
@@ -92,8 +93,16 @@ def examine(timeout_s: float, device: str | None = None, announce: Callable[[str
         facts = check.facts if check.name == "devices" else facts
         yield check
     every = [f"uuid:{one['uuid']}" for one in facts.get("devices", ())]
-    dispatches = [_Probe("dispatch", (wanted,)) for wanted in (every if device is None else [device])]
-    yield from _side_by_side(dispatches, timeout_s, announce)
+    devices = every if device is None else [device]
+    failed: list[str] = []
+    for wanted, check in zip(
+        devices, _side_by_side([_Probe("dispatch", (one,)) for one in devices], timeout_s, announce), strict=True
+    ):
+        failed += [wanted] if check.state is State.FAILURE and check.facts.get("code") != DeviceNotFound.code else []
+        yield check
+    layers = ", ".join(layer.name for layer in installed_layers() if layer.is_active)
+    again = [_Probe("dispatch", (wanted, layers), _WITHOUT_LAYERS) for wanted in failed if layers]
+    yield from _side_by_side(again, timeout_s, announce)
 
 
 def _side_by_side(probes: Iterable[_Probe], timeout_s: float, announce: Callable[[str], None]) -> Iterator[Check]:

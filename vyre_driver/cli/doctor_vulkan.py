@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.errors import InvalidSetting, VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import loader_fix
+from vyre_driver.vulkan.manifests import DRIVER_VARIABLES, installed_layers
 from vyre_driver.vulkan.version import format_version, pack_version
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 140  # of a value; containers have some of thousands of characters, which --json tells whole
 _PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")
-_OVERRIDES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 _HINTS = (
     ("libEGL", "apt-get install libegl1"),
     ("libXext", "apt-get install libxext6"),
@@ -92,31 +93,13 @@ def check_device_files() -> Check:
     return Check("device files", State.OK, f"{len(files)} may be opened", lines, facts={"files": rights})
 
 
-def manifests() -> list[str]:
-    """Return the driver manifests that the loader would look at, in its order."""
-    variables = settings.foreign_variables((*_OVERRIDES, "VK_ADD_DRIVER_FILES", "XDG_", "HOME"))
-    named = next((variables[name] for name in _OVERRIDES if variables.get(name)), None)
-    if named is not None:
-        return _listed(named.split(os.pathsep))
-    home = variables.get("HOME", "/")
-    bases = [
-        variables.get("XDG_CONFIG_HOME") or f"{home}/.config",
-        *(variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
-        "/etc",
-        variables.get("XDG_DATA_HOME") or f"{home}/.local/share",
-        *(variables.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
-    ]
-    added = variables.get("VK_ADD_DRIVER_FILES", "")
-    return _listed([*added.split(os.pathsep), *(f"{base}/vulkan/icd.d" for base in bases)])
-
-
-def _listed(places: list[str]) -> list[str]:
-    """Return files as they are named and the manifests in directories, each once."""
-    found: list[str] = []
-    for place in filter(None, places):
-        path = Path(place)
-        found += map(str, sorted(path.glob("*.json"))) if path.is_dir() else [place] if path.suffix == ".json" else []
-    return list(dict.fromkeys(found))
+def check_layers() -> Check:
+    """List the layers that are installed, and which of them the loader puts into every program."""
+    layers = installed_layers()
+    active = [layer.name for layer in layers if layer.is_active]
+    lines = tuple(f"{one.name}, {one.kind}, {'active' if one.is_active else 'not active'} ({one.path})" for one in layers)
+    says = f"{len(active)} of {len(layers)} other layers are active" if layers else "no other layers are installed"
+    return Check("layers", State.OK, says, lines, facts={"active": active, "layers": [asdict(one) for one in layers]})
 
 
 def check_manifest(place: str) -> Check:
@@ -126,7 +109,7 @@ def check_manifest(place: str) -> Check:
         described = json.loads(Path(place).read_bytes())
         library, version = str(described["ICD"]["library_path"]), str(described["ICD"].get("api_version", "unknown"))
     except OSError as error:
-        fix = f"correct {' or '.join(_OVERRIDES)}, or install the driver"
+        fix = f"correct {' or '.join(DRIVER_VARIABLES)}, or install the driver"
         return Check(name, State.WARNING, f"{place} cannot be read: {error.strerror}", fixes=(fix,), facts={"path": place})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         says = f"{place} is not a manifest of a driver ({type(error).__name__}: {error})"
@@ -182,6 +165,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "variables": check_variables,
     "device files": check_device_files,
     "Vulkan loader": check_loader,
+    "layers": check_layers,
     "manifest": check_manifest,
     "devices": check_devices,
 }

@@ -67,7 +67,7 @@ class IsolatedDevice:
         self.driver = driver
         self.physical: PhysicalDevice = child.facts["device"]
         self.features: frozenset[str] = child.facts["features"]
-        self.layer: object = "in the child" if child.facts["has_layer"] else None
+        self.layer = "in the child"
         self.in_use = IsolatedUse(self)
         self.check_usable = self.in_use.check_usable
         self.timeline = driver().events.timeline

@@ -66,7 +66,6 @@ class Work:
         return {
             "device": driver.device,
             "features": device.features,
-            "has_layer": device.layer is not None,
             "strict": driver.strict,
         }
 

@@ -128,7 +128,7 @@ class Attention(KernelDefinition):
         if self.element is not F32 and _HALVES not in device.features:
             raise UnsupportedFeature(
                 f"{self.public_name} needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="run with the vyre layer, choose another device, or convert the arrays to float32",
+                fix="choose another device, or convert the arrays to float32",
                 feature=_HALVES,
             )
         fragment, subgroup = self.fragment(device), device.physical.subgroup_size

@@ -86,7 +86,7 @@ class Linear(KernelDefinition):
         if _HALVES not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="run with the vyre layer, or choose another device",
+                fix="choose another device",
                 feature=_HALVES,
             )
         return _SPACE

@@ -139,7 +139,7 @@ class Matmul(KernelDefinition):
         if self.feature is not None and self.feature not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} needs {self.feature}, and {device.physical.name!r} is open without it",
-                fix="run with the vyre layer, choose another device, or convert the matrices to float32",
+                fix="choose another device, or convert the matrices to float32",
                 feature=self.feature,
             )
         return _SPACE

@@ -192,7 +192,7 @@ class RowsKernel(KernelDefinition):
         if dtype == _F16 and _HALVES not in device.features:
             raise UnsupportedFeature(
                 f"{self.name} of float16 needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="run with the vyre layer, choose another device, or convert the arrays to float32",
+                fix="choose another device, or convert the arrays to float32",
                 feature=_HALVES,
             )
         kinds = ("", "_subgroups" if device.has_subgroup_arithmetic else "", "_statistics", "_apply")

@@ -85,7 +85,7 @@ class Product(KernelDefinition):
             if feature is not None and feature not in device.features:
                 raise UnsupportedFeature(
                     f"{self.public_name} needs {feature}, and {device.physical.name!r} is open without it",
-                    fix="run with the vyre layer, choose another device, or convert the matrices to float32",
+                    fix="choose another device, or convert the matrices to float32",
                     feature=feature,
                 )
         return space_of(self.description, fragment_of(self.description, device), device.physical)

@@ -204,7 +204,7 @@ class Buffer(ArrayFacts, NoArithmetic):
                 fix="copy it to one of that shape and type; reshape() and view() give views of another",
             )
         self.check_open()
-        if target.device is not self.device or self.device.layer is None or self.overlaps(target):
+        if target.device is not self.device or self.overlaps(target):
             deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
             target.write(self.read(deadline), deadline)
             return

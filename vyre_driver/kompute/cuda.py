@@ -165,12 +165,6 @@ def gpu_of(device: KomputeDevice, share: object) -> Gpu:
         )
     device.check_usable()
     name = device.physical.name
-    if device.layer is None or "features" not in device.hooks:
-        raise UnsupportedFeature(
-            f"share='cuda' needs the vyre layer and its features hook, and they are not active on {name!r}",
-            fix="let them be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or leave share out",
-            feature=_EXTENSION,
-        )
     if _EXTENSION not in device.physical.extensions:
         raise UnsupportedFeature(
             f"share='cuda' needs {_EXTENSION}, and {name!r} does not have it", fix="leave share out", feature=_EXTENSION

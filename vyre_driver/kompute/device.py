@@ -1,4 +1,4 @@
-"""One Vulkan device, opened through kompute, under the layer where it can be loaded."""
+"""One Vulkan device, opened through kompute under the layer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.owner import NO_OWNER, DeviceOwner
 from vyre_driver.kompute.poller import Poller
-from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error
+from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error, opening_error
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.unfinished import drop_ended
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
-from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE, create_under_layer, layer_config, wanted_features
-from vyre_driver.vulkan.version import API_1_1
+from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE, create_under_layer, layer_config, layer_missing, wanted_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +55,7 @@ class KomputeDevice:
         Raises
         ------
         BackendUnavailable
-            If kp cannot be imported.
+            If kp cannot be imported, or the Vulkan loader does not load the layer.
         ForkError
             In a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
         UnsupportedFeature
@@ -66,7 +65,7 @@ class KomputeDevice:
         DeviceOutOfMemory
             If there is no memory for its first work.
         InvalidSetting
-            If VYRE_LAYER or VYRE_LAYER_HOOKS_OFF is not valid.
+            If VYRE_ROBUST_ACCESS or VYRE_PIPELINE_STATISTICS is not valid.
         """
         if physical.device_type is not DeviceType.CPU:
             check_not_forked(f"the driver of {physical.name!r}")
@@ -78,7 +77,6 @@ class KomputeDevice:
         self.make_room, self.loop_limit = owner.make_room, owner.loop_limit
         self.api = load_kompute()
         self.lock = threading.RLock()
-        self.hooks = _hooks()
         is_set = settings.switch(settings.ROBUST_ACCESS)
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
@@ -94,23 +92,17 @@ class KomputeDevice:
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
         self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
         self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
-        self.layer: _layer.LayerDevice | None = None
         self._is_lost_at_end = False
-        self._manager: Any = self._open()
-        self.in_use, self.movers = _layer.DeviceUse(self.layer, self._raise_why), Movers(self)
-        if self.layer is None:
-            self.hooks = ()
         self.features = frozenset(self._wanted_features())
+        self._manager, self.layer = self._open()
+        self.in_use, self.movers = _layer.DeviceUse(self.layer, self._raise_why), Movers(self)
         _note_open(self)
         _opened_in.add(os.getpid())
-        # Without the layer, what kompute asks for.
-        self.api_version = min(physical.loader_version, physical.api_version) if self.layer else API_1_1
+        self.api_version = min(physical.loader_version, physical.api_version)
         self._check_features()
         self._first = submit_first(self)
 
     def _wanted_features(self) -> tuple[str, ...]:
-        if "features" not in self.hooks:
-            return ()
         robust = (_ROBUST_ACCESS,) if self._robust and _ROBUST_ACCESS in self.physical.features else ()
         told = wanted_features(self.physical, (STATISTICS_FEATURE,)) if self._wants_statistics else ()
         return (*wanted_features(self.physical), *robust, *told)
@@ -121,39 +113,30 @@ class KomputeDevice:
             self.close()
             raise UnsupportedFeature(
                 f"{self._robust}, and {_ROBUST_ACCESS} is not available on {self.physical.name!r}",
-                fix="let the layer and its features hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or switch it off",
+                fix="choose another device, or switch it off",
                 feature=_ROBUST_ACCESS,
             )
 
-    def _open(self) -> Any:  # noqa: ANN401 -- kp has no types
+    def _open(self) -> tuple[Any, _layer.LayerDevice]:
+        """Return kompute's Manager and the layer's device; under the layer the instance lists the chosen device alone."""
+        config, name = layer_config(self.physical, tuple(self.features)), self.physical.name
+        version = self.physical.loader_version
         try:
-            if self.hooks:
-                config = layer_config(self.physical, self.hooks, self._wanted_features())
-                # Under the layer the instance lists the chosen device alone.
-                manager, self.layer = create_under_layer(
-                    config, self.physical.loader_version, self.api.manager, 0, [self._family], []
-                )
-                if self.layer is not None:
-                    self._check_identity(self.layer.device_uuid == self.physical.device_uuid, manager)
-                    return manager
-                manager.destroy()
-            manager = self.api.manager(self.physical.index, [self._family], [])
+            manager, layer = create_under_layer(config, version, self.api.manager, 0, [self._family], [])
         except RuntimeError as error:
-            raise DispatchFailed(
-                f"kompute cannot open {self.physical.name!r} ({error})", fix="run vulkaninfo to see whether the device works"
-            ) from error
-        self._check_identity(manager.get_device_properties()["device_name"] == self.physical.name, manager)
-        return manager
-
-    def _check_identity(self, same: bool, manager: Any) -> None:  # noqa: ANN401, FBT001 -- kp has no types; one question
-        if not same:
+            raise opening_error(name, error) from error
+        if layer is None:
+            manager.destroy()
+            raise layer_missing(name)
+        if layer.device_uuid != self.physical.device_uuid:
             opened = manager.get_device_properties()["device_name"]
             manager.destroy()
             raise DispatchFailed(
-                f"kompute opened {opened!r} where {self.physical.name!r} was asked for: the loader's order changed",
+                f"kompute opened {opened!r} where {name!r} was asked for: the loader's order changed",
                 fix="hide the other devices (VK_DRIVER_FILES, MESA_VK_DEVICE_SELECT)",
                 opened=opened,
             )
+        return manager, layer
 
     @property
     def manager(self) -> Any:  # noqa: ANN401 -- kp has no types
@@ -190,19 +173,18 @@ class KomputeDevice:
     @property
     def is_lost(self) -> bool:
         """Whether the device stopped answering, as far as the layer has seen."""
-        return self._is_lost_at_end or (self.layer is not None and self.layer.is_lost)
+        return self._is_lost_at_end or self.layer.is_lost
 
     @property
     def has_ended_well(self) -> bool:
         """Whether the device is gone, and all work on it had ended before."""
-        return self.layer is not None and not self.layer.is_alive and not self.is_lost
+        return not self.layer.is_alive and not self.is_lost
 
     @property
     def is_timed(self) -> bool:
-        """Whether the device's own clock can be asked how long work took: under the layer, where the queue has timestamps."""
+        """Whether the device's own clock can be asked how long work took: the queue has timestamps."""
         family = self.physical.compute_family
-        has_clock = family is not None and family.timestamp_valid_bits > 0 and self.physical.limits.timestamp_period_ns > 0
-        return self.layer is not None and has_clock
+        return family is not None and family.timestamp_valid_bits > 0 and self.physical.limits.timestamp_period_ns > 0
 
     def call_kompute(self, what: str, call: Callable[[Any], _Made], refusal: type[BackendError] = DispatchFailed) -> _Made:
         """Return ``call(manager)``, made under the lock; raise what it failed with.
@@ -294,17 +276,11 @@ class KomputeDevice:
         return [one for one in [kept() for kept in tuple(self._holders)] if one is not None]
 
     def report(self) -> dict[str, object]:
-        """Return which hooks are active and the layer's counters, as plain data."""
-        return {
-            "hooks": list(self.hooks),
-            "features": sorted(self.features),
-            "counters": self.counters(),
-        }
+        """Return the features that are on and the layer's counters, as plain data."""
+        return {"features": sorted(self.features), "counters": self.counters()}
 
     def counters(self) -> dict[str, int]:
-        """Return the layer's counters; none without it."""
-        if self.layer is None:
-            return {}
+        """Return the layer's counters."""
         end_first(self._first)
         return self.layer.counters()
 
@@ -330,7 +306,7 @@ class KomputeDevice:
                 return
             self.movers.close()
             # kompute would free command buffers that are still read. A handler may have closed the device just before.
-            if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
+            if self.layer.wait_idle() and self.layer.is_alive:
                 self._is_lost_at_end = True
             for holder in self.holders():
                 if isinstance(holder, Submission):
@@ -382,10 +358,3 @@ def _abandon_all() -> None:
 
 
 os.register_at_fork(before=_layer.prepare_fork, after_in_parent=_layer.end_fork, after_in_child=_abandon_all)
-
-
-def _hooks() -> tuple[str, ...]:
-    if not settings.switch(settings.LAYER):
-        return ()
-    off = settings.names(settings.LAYER_HOOKS_OFF, _layer.HOOKS)
-    return tuple(hook for hook in _layer.HOOKS if hook not in off)

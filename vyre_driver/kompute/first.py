@@ -24,8 +24,6 @@ def submit_first(device: KomputeDevice) -> list[_layer.Transfer]:
     DispatchFailed
         If it fails (DeviceLost, DeviceOutOfMemory).
     """
-    if "fences" not in device.hooks or device.layer is None:
-        return []
     try:
         first = _layer.Transfer(device.layer, ())
         device.raise_failure(first.submit())

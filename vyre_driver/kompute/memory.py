@@ -18,7 +18,6 @@ import numpy as np
 
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kompute.pinned import part_of_pinned
-from vyre_driver.kompute.recording import record
 from vyre_driver.kompute.submission import wait_for_earlier_work
 from vyre_driver.kompute.transfers import Transfers
 from vyre_driver.vulkan.layer import _layer
@@ -80,7 +79,7 @@ class TensorBuffer:
         self.byte_len = byte_len
         self.name = name
         self.is_shared = device.shares_memory
-        self.is_staged = self.is_shared or device.layer is None or byte_len < _LONG_BYTES or not _layer.can_pin(device.layer)
+        self.is_staged = self.is_shared or byte_len < _LONG_BYTES or not _layer.can_pin(device.layer)
         types = device.api.tensor_types
         kind = types.host if self.is_shared else types.device if self.is_staged else types.storage
         self._device = device
@@ -106,7 +105,7 @@ class TensorBuffer:
             raise
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]
         self.is_mapped = self.is_shared or mapped is not None
-        self._is_read_over_bus = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES and "barriers" in device.hooks
+        self._is_read_over_bus = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES
         self.is_read_in_place = self.is_shared or self._is_read_over_bus
         device.keep_holder(self)
 
@@ -176,8 +175,6 @@ class TensorBuffer:
         self._device.moved.add(0, byte_len)
         if self.is_shared:
             wait_for_earlier_work(self._device, deadline)
-        elif self._device.layer is None:
-            self._sync(self._device.api.sync_local, deadline)
         elif byte_len:
             return self._read_by_device(offset, found, deadline)
         _layer.copy_bytes(found, self._host[part])
@@ -214,7 +211,7 @@ class TensorBuffer:
 
         Memory that host and device share is copied by the host, which a device that is the host's does not do faster.
         """
-        return None if self.is_shared or self._device.layer is None else part_of_pinned(self._device, array)
+        return None if self.is_shared else part_of_pinned(self._device, array)
 
     def copy_range(self, source: TensorBuffer, source_offset: int, offset: int, byte_len: int, deadline: Deadline) -> None:
         """Copy bytes of another buffer of the device, or of this one, to ``offset``.
@@ -222,9 +219,6 @@ class TensorBuffer:
         Ranges of one buffer that overlap are the caller's to refuse: the device cannot copy them, and ValueError is raised.
         """
         if not byte_len:
-            return
-        if self._device.layer is None:
-            self.write_range(offset, source.read_range(source_offset, byte_len, deadline), deadline)
             return
         self._move([(source.handles[0], source_offset, self.handles[0], offset, byte_len)], deadline, source.tensor)
 
@@ -235,9 +229,7 @@ class TensorBuffer:
         storage, word = self.handles[0], (pattern * _WORD_BYTES)[:_WORD_BYTES]
         is_of_words = (offset | byte_len) % _WORD_BYTES == 0 and pattern * _WORD_BYTES == word * len(pattern)
         whole = np.frombuffer(pattern, np.uint8)
-        if self._device.layer is None:
-            self.write_range(offset, np.tile(whole, byte_len // len(pattern)), deadline)
-        elif is_of_words and byte_len:
+        if is_of_words and byte_len:
             # vkCmdFillBuffer writes the word in host order, as the bytes were given.
             self._move([(None, int.from_bytes(word, sys.byteorder), storage, offset, byte_len)], deadline)
         elif byte_len:
@@ -257,12 +249,6 @@ class TensorBuffer:
             wait_for_earlier_work(self._device, deadline)
             _layer.copy_bytes((self._host if self._mapped is None else self._mapped)[part], raw)
             return []
-        if self._device.layer is None:  # kompute copies all of it
-            if raw.nbytes < self.byte_len:
-                self._sync(self._device.api.sync_local, deadline)
-            _layer.copy_bytes(self._host[part], raw)
-            self._sync(self._device.api.sync_device, deadline)
-            return []
         self._transfers.settle(deadline)
         _layer.copy_bytes(self._host[part], raw)
         return [(staging, offset, storage, offset, raw.nbytes)]
@@ -272,9 +258,6 @@ class TensorBuffer:
         if regions:
             self._transfers.submit(regions, (self.tensor, keep))
         self._transfers.settle(deadline)
-
-    def _sync(self, operation: Any, deadline: Deadline) -> None:  # noqa: ANN401 -- kp has no types
-        record(self._device, [[operation([self.tensor])]], self).run(deadline)
 
     def visible(self, offset: int, byte_len: int) -> NDArray[np.uint8]:
         """Return the bytes themselves, of memory that host and device share."""

@@ -37,9 +37,8 @@ class Movers:
 
     @property
     def can_be_made(self) -> bool:
-        """Whether the device can have any: with the layer, where it shares the host's memory or can be given pinned memory."""
-        device = self._device
-        return device.layer is not None and (device.shares_memory or _layer.can_pin(device.layer))
+        """Whether the device can have any: it shares the host's memory, or can be given pinned memory."""
+        return self._device.shares_memory or _layer.can_pin(self._device.layer)
 
     def take(self) -> _layer.Mover:
         """Return a mover that nobody else uses.
@@ -124,10 +123,8 @@ class Movers:
 
     def _made(self) -> _layer.Mover:
         device = self._device
-        layer = device.layer
-        assert layer is not None  # noqa: S101 -- without it the host copies
         pages = None if device.shares_memory else pinned_pages(device, _AREA_BYTES)
-        mover = _layer.Mover(layer, pages, device.manager)
+        mover = _layer.Mover(device.layer, pages, device.manager)
         device.keep_holder(mover)
         self._all.add(weakref.ref(mover, self._all.discard))
         return mover

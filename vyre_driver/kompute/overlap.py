@@ -119,6 +119,5 @@ class Overlap:
             self._device.movers.abandon(mover)
 
     def _recorded(self, load: Load) -> _layer.Dispatch:
-        assert self._device.layer is not None  # noqa: S101 -- without it nothing goes on beside a dispatch
         load.dispatch = load.pipeline.recorded(self._device.layer, load.push_words, is_alone=True)
         return load.dispatch

@@ -57,7 +57,7 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
         if not can_pin(device):
             raise UnsupportedFeature(
                 f"{device.physical.name!r} cannot copy from this process's memory by itself: that takes "
-                "VK_EXT_external_memory_host, the layer, and its hook 'features'",
+                "VK_EXT_external_memory_host",
                 fix="use numpy.empty(), whose arrays are copied by the host",
                 feature="VK_EXT_external_memory_host",
             )
@@ -69,11 +69,11 @@ def pinned_array(device: KomputeDevice, shape: int | Iterable[int], dtype: DType
 
 def can_pin(device: KomputeDevice) -> bool:
     """Return whether the device can copy from and to this process's own pages."""
-    return device.layer is not None and _layer.can_pin(device.layer)
+    return _layer.can_pin(device.layer)
 
 
 def pinned_pages(device: KomputeDevice, byte_len: int) -> _layer.PinnedPages:
-    """Return zeroed pages of the host that the device has imported; the layer is there, and ``can_pin``.
+    """Return zeroed pages of the host that the device has imported; it must be one that ``can_pin``.
 
     Raises
     ------
@@ -82,7 +82,6 @@ def pinned_pages(device: KomputeDevice, byte_len: int) -> _layer.PinnedPages:
     DeviceLost
         If the device is lost.
     """
-    assert device.layer is not None  # noqa: S101 -- without it nothing is pinned
     check_available(byte_len)
     try:
         pages = _layer.pin_pages(device.layer, byte_len)

@@ -75,7 +75,7 @@ class BoundPipeline:
         self._is_recorded = False
         self._cut_word = self.new_cut_word()
         self.facts, self.pipeline_ns = _SHARED, 0
-        if kept is None or device.layer is None:
+        if kept is None:
             self._algorithm, self.facts, self._handles, self.pipeline_ns = self._make(self._cut_word)
         else:
             self._handles = self._bind(device.layer, kept, self._cut_word)
@@ -150,10 +150,9 @@ class BoundPipeline:
         return algorithm, facts, handles, pipeline_ns
 
     def kept(self) -> _layer.Bound | None:
-        """Return its pipeline, to bind other buffers to; None where the layer does not share it or record its dispatches."""
+        """Return its pipeline, to bind other buffers to; None where it binds too many of them."""
         device = self.device
-        parts = len(self._pieces.watched(self._cut_word).memory)
-        if device.layer is None or not {"barriers", "shared_pipelines"} <= set(device.hooks) or parts > _MOST_PARTS:
+        if len(self._pieces.watched(self._cut_word).memory) > _MOST_PARTS:
             return None
         with device.in_use:
             found = _layer.keep_bound(device.layer, self._handles)
@@ -216,9 +215,8 @@ class BoundPipeline:
 
 def prepare_layout(device: KomputeDevice, buffers: int, push_bytes: int) -> None:
     """Make the layout now of a pipeline of so many buffers and bytes of push constants: some drivers take 5 ms for it."""
-    if device.layer is not None:
-        with device.in_use:
-            _layer.prepare_layout(device.layer, buffers, push_bytes)
+    with device.in_use:
+        _layer.prepare_layout(device.layer, buffers, push_bytes)
 
 
 @functools.lru_cache(maxsize=256)

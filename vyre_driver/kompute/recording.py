@@ -5,58 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.kompute.results import VK_SUCCESS
 from vyre_driver.kompute.submission import NoDispatch, Submission
 from vyre_driver.telemetry._timeline import label_of, label_of_number
 from vyre_driver.vulkan.layer import _layer
-from vyre_driver.vulkan.layer._layer import LOOP_CUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.memory import TensorBuffer
     from vyre_driver.kompute.pipeline import BoundPipeline
-    from vyre_driver.kompute.submission import Span, Work
+    from vyre_driver.kompute.submission import Span
     from vyre_driver.runtime.bound import BoundKernel
 
 _NAMED = 4  # kernels of a batch
-
-
-class BlockingWork:
-    """Recorded work without the layer: kompute waits inside ``submit``, and its result is what kompute says."""
-
-    def __init__(self, device: KomputeDevice, evaluate: Callable[[], Any]) -> None:
-        """Remember what submits it."""
-        self.is_pending = False  # but where a loop was cut that nobody has been told of
-        self._word: NDArray[np.uint8] | None = None
-        self._device = device
-        self._evaluate = evaluate
-
-    def submit(self) -> None:
-        """Submit and wait."""
-        self._device.call_kompute("run a dispatch", lambda _: self._evaluate())
-        self.is_pending = self._word is not None and bool(self._word.any())
-
-    def watch(self, word: NDArray[np.uint8]) -> None:
-        """Have the next wait return LOOP_CUT where a run leaves something in a word, which is cleared then."""
-        self._word = word
-
-    def wait(self, timeout_ns: int | None = None) -> int:  # noqa: ARG002 -- as Work.wait
-        """Return at once: nothing runs."""
-        if not self.is_pending or self._word is None:
-            return VK_SUCCESS
-        self.is_pending, self._word[:] = False, 0
-        return LOOP_CUT
-
-    def take_cut(self) -> bool:
-        """Return whether a run has left something in the word, which is cleared."""
-        return self.wait() == LOOP_CUT
 
 
 def record(  # noqa: PLR0913 -- by keyword
@@ -71,28 +34,22 @@ def record(  # noqa: PLR0913 -- by keyword
 ) -> Submission:
     """Record groups of operations into kompute's Sequences; those of one group are independent of each other.
 
-    Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations.
     ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the device writes down its clock
     before the first and after the last operation, where there are any and it has a clock. ``cut_word`` is where those
     ``watched`` say that a loop was cut. Raises DispatchFailed with what recording failed with.
     """
-    given = [group for group in groups if group]
-    parts = [given] if "barriers" in device.hooks else [[group] for group in given]
-    clock = _layer.take_clock(device.layer) if timed and given and device.is_timed and device.layer is not None else None
+    filled = [group for group in groups if group]
+    clock = _layer.take_clock(device.layer) if timed and filled and device.is_timed else None
 
-    def record_parts(manager: Any) -> list[Work]:  # noqa: ANN401 -- kp has no types
-        sequences = [manager.sequence() for _ in parts]  # their works hold them as long as they may run
-        for one, part in zip(sequences, parts, strict=True):
-            started, stopped = (clock if part is end else None for end in (parts[0], parts[-1]))
-            _layer.record(one, part, device_only, started, stopped)
-        if device.layer is None:
-            return [BlockingWork(device, one.eval) for one in sequences]
-        return [_layer.Work(device.layer, one.eval, (manager, clock)) for one in sequences]
+    def record_filled(manager: Any) -> _layer.Work:  # noqa: ANN401 -- kp has no types
+        sequence = manager.sequence()  # its work holds it as long as it may run
+        _layer.record(sequence, filled, device_only, clock, clock)
+        return _layer.Work(device.layer, sequence.eval, (manager, clock))
 
-    works = device.call_kompute("record a dispatch", record_parts)
-    if cut_word is not None and works:
-        works[-1].watch(cut_word.visible(0, cut_word.byte_len))
-    return Submission(device, works, (keep, cut_word), clock=clock, watched=watched)
+    work = device.call_kompute("record a dispatch", record_filled)
+    if cut_word is not None:
+        work.watch(cut_word.visible(0, cut_word.byte_len))
+    return Submission(device, (work,), (keep, cut_word), clock=clock, watched=watched)
 
 
 def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:
@@ -100,11 +57,7 @@ def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ..
     device = pipeline.device
     if isinstance(pipeline, NoDispatch):
         return Submission(device, (), pipeline)
-    if device.layer is not None and "barriers" in device.hooks:
-        return Submission(device, (pipeline.recorded(device.layer, push_words),), pipeline, watched=pipeline.watched)
-    word = pipeline.new_cut_word()
-    groups, device_only = [[pipeline.dispatch(push_words, word)]], not device.shares_memory
-    return record(device, groups, pipeline, device_only=device_only, watched=pipeline.watched, cut_word=word)
+    return Submission(device, (pipeline.recorded(device.layer, push_words),), pipeline, watched=pipeline.watched)
 
 
 def record_for_c(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> _layer.Taken:
@@ -112,19 +65,11 @@ def record_for_c(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ..
 
     Raises
     ------
-    UnsupportedFeature
-        If the layer does not record single dispatches: it is off, or its hook for barriers is.
     DispatchFailed
         If it cannot be recorded, or the device is closed; DeviceLost, ForkError.
     """
     device = pipeline.device
     device.check_usable()
-    if device.layer is None or "barriers" not in device.hooks:
-        raise UnsupportedFeature(
-            f"on {device.physical.name!r} no kernel can be run from C: the layer does not record its dispatches",
-            fix="let the layer and its barriers hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF)",
-            feature="bound_take",
-        )
     dispatch = None if isinstance(pipeline, NoDispatch) else pipeline.recorded(device.layer, push_words)
     taken = _layer.Taken(device.layer, device.in_use, dispatch, pipeline)
     device.keep_holder(taken)

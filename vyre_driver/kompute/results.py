@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed, LoopCut
+from vyre_driver.vulkan.manifests import installed_layers
 
 if TYPE_CHECKING:
     from vyre_driver.vulkan.layer._layer import Failure
@@ -21,6 +22,20 @@ FIXES: dict[type[BackendError], str] = {
     KernelCompileFailed: "run spirv-val on the module, and report it with the driver's version if it passes",
     DispatchFailed: "run the shader under the Khronos validation layer",
 }
+
+
+def opening_error(device_name: str, error: RuntimeError) -> DispatchFailed:
+    """Return the error of a device that kompute cannot open; it names the layers that may have refused it."""
+    problem = f"kompute cannot open {device_name!r} ({error})"
+    layers = [layer.name for layer in installed_layers() if layer.is_active]
+    if not layers:
+        return DispatchFailed(problem, fix="run vulkaninfo to see whether the device works")
+    return DispatchFailed(
+        f"{problem}; other Vulkan layers are active, which may have refused it: {', '.join(layers)}",
+        fix="switch off the layer at fault: vyre-driver doctor lists all, and tries it without them "
+        "(VK_LOADER_LAYERS_DISABLE=~implicit~, and no VK_INSTANCE_LAYERS)",
+        layers=layers,
+    )
 
 
 def failure_error(failure: Failure, device_name: str, available_bytes: int, generation: int) -> BackendError:

@@ -1,7 +1,6 @@
 """Recorded work: submit it, wait for it, replay it.
 
-Under the layer a submission returns at once with a fence; the wait holds neither the GIL nor a lock. Without it kompute waits
-inside the submission.
+A submission returns at once with a fence, which the layer has; the wait holds neither the GIL nor a lock.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.kompute.poller import Followed
-    from vyre_driver.kompute.recording import BlockingWork
     from vyre_driver.vulkan.layer._layer import PipelineFacts
 
-    Work: TypeAlias = "_layer.Work | _layer.Dispatch | BlockingWork"
+    Work: TypeAlias = "_layer.Work | _layer.Dispatch"
 
 Outcome = tuple[BaseException | None]
 """How work ended: with what it failed, or None."""
@@ -287,8 +285,6 @@ class Submission(_layer.Runs):
 
 def wait_for_earlier_work(device: KomputeDevice, deadline: Deadline) -> None:
     """Return when all that was submitted before has ended, by whichever thread; raises as ``Submission.wait``."""
-    if device.layer is None:
-        return
     failure = device.layer.wait_for_submitted(deadline.left_ns())
     if failure is not None and failure.result == VK_TIMEOUT:
         raise deadline.passed()

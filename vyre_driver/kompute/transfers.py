@@ -41,7 +41,6 @@ class Transfers:
         ``keep`` must not hold this object: what waits for its end when it goes must not be collected with what it waits for.
         """
         device = self._device
-        assert device.layer is not None  # noqa: S101 -- without it there are no handles to make regions of
         made = _layer.Transfer(device.layer, regions, (device.manager, keep))
         device.raise_failure(made.submit())
         self._pending.append(made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.memory import TensorBuffer
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
 
     Raises
     ------
-    UnsupportedFeature
-        If one is a view, and the layer, which binds views, is not active.
     InvalidInput
         If a view that must be copied overlaps another argument, and one of the two is written.
     DeviceOutOfMemory
@@ -65,11 +63,6 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
     whole = tuple([one.memory for one in buffers])
     if [one.nbytes for one in buffers] == [one.byte_len for one in whole]:
         return Pieces(whole)
-    if device.layer is None:
-        raise UnsupportedFeature(
-            "a view of a buffer is bound, which only the vyre layer can do, and it is not active",
-            fix="let it be active (VYRE_LAYER), or bind a copy of the view: copy.copy(view)",
-        )
     memory, ranges, before, after, kept = [], [], [], [], []
     for place, (buffer, is_written) in enumerate(zip(buffers, writes, strict=True)):
         if _is_bindable(device, buffer):

@@ -43,8 +43,7 @@ def measure_bandwidth(driver: BaseDriver) -> float:
         If the driver is closed, or the copies fail.
     """
     device = driver.context.device
-    layer = device.layer
-    if layer is None or not device.is_timed:
+    if not device.is_timed:
         raise UnsupportedFeature(
             f"{driver.device.name!r} has no clock by which copies could be timed",
             fix="give bandwidth= in bytes a second",
@@ -54,12 +53,12 @@ def measure_bandwidth(driver: BaseDriver) -> float:
     byte_len = max(min(_MOST_BYTES, driver.device.device_local_bytes // 32, limit) & ~0xFF, 256)
     source, target = (driver.zeros(byte_len, "u1") for _ in range(2))
     family = driver.device.compute_family
-    kept = _layer.keep_intervals(layer, _MOST_BYTES)
+    kept = _layer.keep_intervals(device.layer, _MOST_BYTES)
     try:
-        before = len(_layer.intervals(layer))
+        before = len(_layer.intervals(device.layer))
         for _ in range(_COPIES):
             source.copy_to(target)
-        found = _layer.intervals(layer)[before:]
+        found = _layer.intervals(device.layer)[before:]
     finally:
         del kept
         source.close()

@@ -61,7 +61,7 @@ def moment_of(device: KomputeDevice) -> tuple[Moment | None, tuple[int, int] | N
     intervals are being kept.
     """
     layer = device.layer
-    if layer is None or not device.is_timed:
+    if not device.is_timed:
         return None, None
     known = _layer.read_moment(layer)
     if known is not None or not layer.is_alive:

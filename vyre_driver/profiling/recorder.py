@@ -48,7 +48,7 @@ class Recorder:
             if device is None:
                 self._child = self.driver.child()  # type: ignore[attr-defined] # which isolated drivers have
                 self._child.ask("a profile", "start_profile", self._most, self._has_device_clock)
-            elif device.layer is not None and device.is_timed and self._has_device_clock:
+            elif device.is_timed and self._has_device_clock:
                 self._keeping_intervals = _layer.keep_intervals(device.layer, self._most)
                 self._look_at_clocks(device)
             self._began_ns, self._unix_ns = time.monotonic_ns(), time.time_ns()
@@ -80,7 +80,7 @@ class Recorder:
         try:
             moment, trips = moment_of(device)
         except DispatchFailed:  # it is closed, or lost
-            moment, trips = (None if device.layer is None else _layer.last_moment(device.layer)), None
+            moment, trips = _layer.last_moment(device.layer), None
         if moment is not None:
             self._moments.append(moment)
         if trips is not None:
@@ -97,7 +97,7 @@ class Recorder:
         missing = {"host events beyond the limit": timeline.dropped}
         work: list[DeviceSpan] = [] if self._child is not None else spans_of_calls(spans)
         clock = "the host's clock, from submission to end"
-        if self.device is not None and self.device.layer is not None and self._moments:
+        if self.device is not None and self._moments:
             spans, work, clock = self._with_device(self.device, self.device.layer, spans, until)
             found = _layer.missing_intervals(self.device.layer)
             missing |= dict(zip(_MISSING, found, strict=True))

@@ -115,7 +115,7 @@ class Kernel:
             are neither uploaded nor read back.
         timeout
             Seconds to wait for the device, with calls of the same form on other threads, which come first; making the pipeline
-            is not counted, and a strict call's runs count each. None waits for ever, and so does kompute without the layer.
+            is not counted, and a strict call's runs count each. None waits for ever.
         strict
             Whether to check that all of write-only buffers is written, that read-only ones stay as they are, and that no loop
             is cut; None does as the driver. May run the shader several times (:mod:`vyre_driver.runtime.strict`).
@@ -217,8 +217,6 @@ class Kernel:
             If a push constant is missing, unknown, or does not fit.
         LimitExceeded
             If the grid is over a limit of the device.
-        UnsupportedFeature
-            If a view is bound without the layer.
         KernelCompileFailed
             If the Vulkan driver refuses the module.
         DispatchFailed

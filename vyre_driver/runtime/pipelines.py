@@ -79,18 +79,17 @@ class FirstPipeline:
 
 
 class FirstPipelines:
-    """How one driver gets them. ``takes_blobs``: whether the layer can hand compiled code in and out at all.
+    """How one driver gets them.
 
     ``is_usual`` is False where pipelines capture statistics, for which a driver may give no blobs, or compile for longer: other
     drivers on the device learn nothing of that.
     """
 
-    def __init__(  # noqa: PLR0913 -- what the parts of a driver are, by keyword
+    def __init__(
         self,
         cache: DiskPipelineCache,
         device: PhysicalDevice,
         *,
-        takes_blobs: bool,
         is_usual: bool = True,
         remote: RemoteTier | None = None,
         clock: Clock = SYSTEM,
@@ -98,15 +97,14 @@ class FirstPipelines:
         """Set aside what a driver has died on, and remember the rest; ``remote`` is the store that machines share."""
         self._cache = cache
         self._device = device
-        self._takes_blobs = takes_blobs
         self._is_usual = is_usual
         self.device_digest = manifest_digest(encode_manifest(device_fields(device)))
         """32 bytes that another driver version changes too."""
         self._flights = SingleFlight(cache, self.device_digest, clock)
         self.clock = clock
-        self.remote = remote if takes_blobs else None
+        self.remote = remote
         self._markers = CrashMarkers(cache) if remote is None else CrashMarkers(cache, remote.bury)
-        self._crashed = self._markers.sweep() if takes_blobs else {}
+        self._crashed = self._markers.sweep()
         self.must_be_warm = False
         """Whether to raise CacheNotWarm instead of compiling; VYRE_ASSERT_WARM asks for it too."""
 
@@ -158,8 +156,6 @@ class FirstPipelines:
         if it had to be compiled, and nothing may be.
         """
         code, native = source.code, source.native
-        if not self._takes_blobs:
-            return FirstPipeline(make(b""), b"", reason)
         if native:
             found = self._of_blob(key, native, reason, make)
             if isinstance(found, FirstPipeline):
@@ -179,7 +175,7 @@ class FirstPipelines:
     @property
     def gives_no_code(self) -> bool:
         """Whether the device gives no compiled code away, as far as is known, so that each process compiles anew."""
-        return not self._takes_blobs or self._flights.gives_no_blobs()
+        return self._flights.gives_no_blobs()
 
     def is_here(self, key: PipelineCacheKey) -> bool:
         """Whether the cache has the compiled code of a key by now; nobody else is asked."""

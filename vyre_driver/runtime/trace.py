@@ -21,7 +21,7 @@ class Trace:
 
     ``reason`` names a crash too that the entry was set aside for. ``compile_ns`` is ``Driver.compile`` as a whole,
     ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call replayed a pipeline already made. ``pipeline`` and
-    ``stages`` are None before the first call; without the layer, ``pipeline`` tells nothing. A call on buffers has no stages.
+    ``stages`` are None before the first call. A call on buffers has no stages.
 
     ``executables`` has the driver's statistics of the compiled code, under its own names: registers, spills, the subgroups'
     size. Empty before the first call or ``bind``, without VYRE_PIPELINE_STATISTICS, and where the driver tells nothing.

@@ -176,7 +176,7 @@ def _memory(driver: ObservedDriver) -> Iterator[Sample]:
 
 def _in_flight(driver: ObservedDriver) -> Iterator[Sample]:
     device: Any = driver.context.device
-    if device.layer is not None and not _is_elsewhere(device):
+    if not _is_elsewhere(device):
         yield device.counters()["work_pending"], {}
 
 

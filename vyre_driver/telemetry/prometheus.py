@@ -152,8 +152,6 @@ def _add_layer(text: MetricsText, layer: Mapping[str, Any]) -> None:
     in_flight = layer["counters"].get(_IN_FLIGHT)
     if in_flight is not None:
         text.gauge("in_flight", "Submissions whose end has not been seen.", in_flight)
-    for hook in layer["hooks"]:
-        text.gauge("layer_hook", "Hooks of the Vulkan layer that are active; always 1.", 1, hook=hook)
     for name, value in layer["counters"].items():
         add = text.gauge if name in _GAUGES else text.counter
         add(f"layer_{name}", f"The Vulkan layer's counter {name}.", value)

@@ -33,13 +33,12 @@ def main() -> None:
     stranger = ctypes.CDLL(sys.argv[1]).stranger
     found: dict[str, object] = {"alone": stranger()}
     with Driver() as driver, ThreadPoolExecutor(1) as pool:
-        assert driver.context.device.layer is not None
         found["right before"] = is_right(driver)
         before = driver.context.device.layer.counters()
         found["beside a driver"] = stranger()
         os.environ.update(LAYER_FOR_ALL)
         found["under the layer"] = stranger()
-        config = layer_config(driver.device, _layer.HOOKS, ())
+        config = layer_config(driver.device, ())
         found["while a driver is made"], created = create_under_layer(
             config, driver.device.loader_version, pool.submit(stranger).result
         )

@@ -49,7 +49,7 @@ def play(world: World, scene: str, disturbed: Callable[[Stage], None]) -> dict[s
     if driver is not world.driver:
         driver.close()
         driver.close()
-        left["alive"] = driver.context.device.layer is not None and driver.context.device.layer.is_alive
+        left["alive"] = driver.context.device.layer.is_alive
     del driver
     return {**left, **process_left(world)}
 

@@ -101,7 +101,7 @@ def device_left(driver: Driver) -> dict[str, int]:
     gc.collect()
     layer = driver.context.device.layer
     left = {"available": driver.context.device._available()}  # noqa: SLF001
-    if layer is not None and layer.is_alive:
+    if layer.is_alive:
         left |= {name: driver.context.device.counters()[name] for name in ("memory_live_bytes", "work_pending")}
     return left
 

@@ -25,17 +25,16 @@ def main(count: int) -> None:
             drivers.append(Driver())
     except DispatchFailed as refused:  # the Vulkan driver's own limit
         refusal = str(refused)
-    module, right, layers = shipped_module("saxpy"), 0, set()
+    module, right = shipped_module("saxpy"), 0
     for number, driver in enumerate(drivers):
         got = driver.compile(module)(X, X, push_constants={"alpha": number, "count": X.size})
         right += bool(np.array_equal(got, number * X + X))
-        layers.add(driver.context.device.layer is not None)
     for driver in [*drivers[::2], *reversed(drivers[1::2])]:
         driver.close()
-        right -= driver.context.device.layer is not None and driver.context.device.layer.is_alive
+        right -= driver.context.device.layer.is_alive
     with Driver() as last:
         usable = bool(np.array_equal(last.compile(module)(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X))
-    found = {"opened": len(drivers), "right": right, "layers": sorted(layers), "refusal": refusal, "usable": usable}
+    found = {"opened": len(drivers), "right": right, "refusal": refusal, "usable": usable}
     sys.stdout.write(json.dumps(found))
 
 

@@ -77,10 +77,6 @@ class Scene:
             future.result()
         self.running.clear()
 
-    def bindable(self, part: slice) -> slice:
-        """What a kernel gets: without the layer the whole buffer."""
-        return slice(None) if self.driver.context.device.layer is None else part
-
     def stamp(self) -> int:
         """Return a number that was nowhere before."""
         return next(self._stamps)
@@ -94,26 +90,23 @@ class Scene:
         self.twins[0][part] = 3 * self.twins[0][part] + np.uint32(1)
 
     def submit(self, part: slice) -> None:
-        part = self.bindable(part)
         self.running.append(self.kernel.bind(self.buffers[0][part], turns=self.turns).submit())
         self.step(part)
 
     def call(self, part: slice) -> None:
-        part = self.bindable(part)
         self.kernel(self.buffers[0][part], turns=10)
         self.step(part)
 
     def target(self, part: slice) -> None:
         """A call with an array whose result goes into the buffer."""
-        part = self.bindable(part)
         given = np.full(self.twins[0][part].shape, self.stamp(), np.uint32)
         self.kernel(given, turns=10, out=self.buffers[0][part])
         self.twins[0][part] = 3 * given + np.uint32(1)
 
     def batch(self, part: slice) -> None:
         """Each of its dispatches needs what the one before wrote, or overwrites what that read."""
-        batch, part = self.driver.batch(), self.bindable(part)
-        for one in (part, self.bindable(slice(part.start, 640))):
+        batch = self.driver.batch()
+        for one in (part, slice(part.start, 640)):
             batch.add(self.kernel.bind(self.buffers[0][one], turns=self.turns // 4))
             batch.add(self.shift.bind(self.buffers[0][one], self.buffers[1][one]))
             self.step(one)

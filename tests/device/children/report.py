@@ -1,4 +1,4 @@
-"""Compute saxpy and tell as JSON whether it was right and what the driver reports of its layer.
+"""Compute saxpy and tell as JSON whether it was right, with features of the layer's, or what opening a driver raised.
 
 Usage: report.py SAXPY.spv
 """
@@ -14,25 +14,32 @@ import numpy as np
 
 import vyre_driver
 from vyre_driver import Driver, SpirvModule
+from vyre_driver.errors import VyreError
+from vyre_driver.vulkan import enumerate_devices, select_device
 
 X = np.arange(100, dtype=np.float32)
 
 
-def main() -> None:
-    with Driver() as driver:
+def seen() -> dict[str, object]:
+    try:
+        driver = Driver()
+    except VyreError as error:
+        return {
+            "raised": type(error).__name__,
+            "says": str(error),
+            "device": select_device(enumerate_devices(), allow_software=True).name,
+        }
+    with driver:
         kernel = driver.compile(SpirvModule.from_file(sys.argv[1]))
         right = all(np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X) for _ in range(2))
         report = driver.report()["layer"]
     assert isinstance(report, dict)
-    found = {
-        "package": str(Path(vyre_driver.__file__).parent),
-        "secure": os.getegid() != os.getgid(),
-        "right": right,
-        "hooks": report["hooks"],
-        "features": bool(report["features"]),
-        "counters": bool(report["counters"]),
-    }
-    json.dump(found, sys.stdout)
+    return {"right": right, "features": bool(report["features"]), "counters": bool(report["counters"])}
+
+
+def main() -> None:
+    package = str(Path(vyre_driver.__file__).parent)
+    json.dump({"package": package, "secure": os.getegid() != os.getgid(), **seen()}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -187,7 +187,6 @@ def pipelines_and_memory_shared() -> None:
                 np.int32([number + 1]),
             )
             del other
-        assert driver.context.device.layer is not None
         driver.context.device.layer.trim()
         check(kernel(X, X, push_constants=PUSH), 3 * X)
 
@@ -330,7 +329,6 @@ def memory_that_cuda_sees() -> None:
 
 
 def live_bytes(driver: Driver) -> int:
-    assert driver.context.device.layer is not None
     return driver.context.device.layer.counters()["memory_live_bytes"]
 
 

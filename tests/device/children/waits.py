@@ -220,7 +220,6 @@ def interrupt_three_reads_then_read(seconds: float) -> dict[str, object]:
         for thread in threads:
             thread.join()
         future.result()
-        assert driver.context.device.layer is not None
         return {"raised": raised, "right": found, "pending": driver.context.device.layer.counters()["work_pending"]}
 
 

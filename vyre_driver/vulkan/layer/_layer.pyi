@@ -12,7 +12,6 @@ LAYER_NAME: str
 LOOP_CUT: int
 COUNTERS: tuple[str, ...]
 CALLS: tuple[str, ...]
-HOOKS: tuple[str, ...]
 
 class Failure(NamedTuple):
     call: str
@@ -42,7 +41,6 @@ class LayerConfig:
     def __init__(
         self,
         *,
-        hooks: Iterable[str],
         api_version: int,
         device_uuid: bytes,
         features: Iterable[str],
@@ -181,7 +179,7 @@ class Hold:
     ) -> None: ...
 
 class DeviceUse:
-    def __init__(self, layer: LayerDevice | None, check: Callable[[], None]) -> None: ...
+    def __init__(self, layer: LayerDevice, check: Callable[[], None]) -> None: ...
     def check_usable(self) -> None: ...
     @property
     def closed(self) -> bool: ...
@@ -197,6 +195,7 @@ def open_under_layer(
     config: LayerConfig,
     path_variable: bytes | None,
     directory: bytes | None,
+    name_variable: bytes | None,
     create: Callable[..., _Made],
     arguments: tuple[Any, ...],
 ) -> tuple[_Made, LayerDevice | None]: ...
@@ -211,13 +210,14 @@ def record(
     stopped: Clock | None = None,
 ) -> None: ...
 def create_buffer(
-    device: LayerDevice | None,
+    device: LayerDevice,
     make: Callable[..., _Made],
     arguments: tuple[Any, ...],
     byte_len: int,
     want_mapping: bool,
     want_export: bool = False,
 ) -> tuple[_Made, memoryview | None, tuple[int, int], ExportedMemory | None]: ...
+def is_elevated() -> bool: ...
 def environment_variable(name: bytes) -> bytes | None: ...
 def prepare_fork() -> None: ...
 def end_fork() -> None: ...
@@ -226,7 +226,7 @@ def leak(thing: object) -> None: ...
 def inject(call: str, nth: int, result: int) -> None: ...
 def prepare_layout(device: LayerDevice, buffers: int, push_bytes: int) -> None: ...
 def create_pipeline(
-    device: LayerDevice | None,
+    device: LayerDevice,
     make: Callable[..., _Made],
     arguments: tuple[Any, ...],
     blob: bytes | None,

@@ -24,6 +24,11 @@ cdef extern from "<stdbool.h>":
     ctypedef bint c_bool "bool"
 
 
+cdef extern from "<sys/auxv.h>":
+    unsigned long getauxval(unsigned long type)
+    enum: AT_SECURE
+
+
 cdef extern from "Python.h":
     int PyGC_Enable()
     int PyGC_Disable()
@@ -44,11 +49,9 @@ cdef extern from "layer.h" nogil:
     enum: VYRE_COUNTER_COUNT
     enum: VYRE_CALL_COUNT
     enum: VYRE_CALL_NONE
-    enum: VYRE_HOOK_COUNT
     enum: VYRE_MAX_EXTENSIONS
     enum: VYRE_EXTENSION_CHARS
     ctypedef struct vyre_config:
-        uint32_t hooks
         uint32_t api_version
         uint8_t[16] device_uuid
         uint64_t features
@@ -74,7 +77,6 @@ cdef extern from "layer.h" nogil:
     ctypedef struct vyre_bound:
         pass
     ctypedef struct vyre_thread:
-        VkResult refusal
         vyre_failure failure
         uint64_t exact_bytes
         c_bool want_mapping
@@ -115,7 +117,7 @@ cdef extern from "layer.h" nogil:
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
     c_bool vyre_arm(const vyre_config* config)
-    c_bool vyre_tell_loader(const char* path_variable, const char* directory)
+    c_bool vyre_tell_loader(const char* path_variable, const char* directory, const char* name_variable)
     void vyre_loader_knows()
     vyre_device* vyre_disarm()
     void vyre_release(vyre_device* device)
@@ -141,7 +143,7 @@ cdef extern from "layer.h" nogil:
 LAYER_NAME = "VK_LAYER_VYRE_driver"
 LOOP_CUT = <int> VYRE_LOOP_CUT  # a VkResult of ours: the work has ended, and the driver has cut a loop of it
 
-# In the order of enum vyre_counter, enum vyre_call and the bits of the hooks.
+# In the order of enum vyre_counter and enum vyre_call.
 COUNTERS = (
     "fences_created", "fences_reused", "waits_polled", "waits_blocked", "memory_allocated", "memory_reused",
     "memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "memory_flushes", "barriers_added",
@@ -150,11 +152,8 @@ COUNTERS = (
 )
 CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline", "bind_buffers",
          "export")
-HOOKS = (
-    "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines", "command_pools",
-)
-if (len(COUNTERS), len(CALLS), len(HOOKS)) != (VYRE_COUNTER_COUNT, VYRE_CALL_COUNT, VYRE_HOOK_COUNT):
-    raise ImportError("counters, calls or hooks have not the names that layer.h counts")
+if (len(COUNTERS), len(CALLS)) != (VYRE_COUNTER_COUNT, VYRE_CALL_COUNT):
+    raise ImportError("counters or calls have not the names that hooks.h counts")
 
 # How long a blocked wait stays away from Python's signal handlers.
 cdef uint64_t SLICE_NS = 50_000_000
@@ -218,14 +217,13 @@ def call_and_note(call, argument):
 include "exported.pxi"
 
 
-def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t byte_len, bint want_mapping,
+def create_buffer(LayerDevice device not None, make, tuple arguments not None, uint64_t byte_len, bint want_mapping,
                   bint want_export=False):
     """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not; without a device
-    both are 0. Last, if ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped,
+    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped,
     and the caller has seen that the device exports memory as file descriptors. After a failure, which ``call_and_note``
     returns, nothing is left of it: the result is None, or ``make`` raised.
     """
@@ -234,26 +232,25 @@ def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t b
     cdef void* mapped = NULL
     cdef uint64_t storage = 0
     cdef uint64_t staging = 0
-    cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory) if want_export and device is not None else None
+    cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory) if want_export else None
     made = None
     vyre_begin_making(&outer)
     thread.exact_bytes = byte_len
     thread.want_export = exported is not None
-    thread.want_mapping = want_mapping and device is not None
-    if device is not None:
-        vyre_watch()
+    thread.want_mapping = want_mapping
+    vyre_watch()
     try:
         made = make(*arguments)
         if exported is not None and thread.failure.call == VYRE_CALL_NONE:
             exported.fill(device)
-        if device is not None and thread.failure.call != VYRE_CALL_NONE:
+        if thread.failure.call != VYRE_CALL_NONE:
             made = None  # kompute destroys what it knows of
-        elif device is not None:
+        else:
             storage, staging = <uint64_t> thread.storage_buffer, <uint64_t> thread.staging_buffer
             mapped = vyre_map_storage(device.device) if thread.want_mapping else NULL
     finally:
         # The tensor destroys what it holds: there is no other reference to it yet, so without ``made`` it is gone.
-        if made is None and device is not None:
+        if made is None:
             vyre_destroy_watched(device.device)
         vyre_end_making(&outer)
     view = PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
@@ -272,6 +269,11 @@ def environment_variable(bytes name not None) -> bytes | None:
     """Return a variable of the process's environment as C code sees it now; ``os.environ`` is Python's copy of it."""
     cdef const char* value = getenv(PyBytes_AS_STRING(name))
     return None if value == NULL else <bytes> value
+
+
+def is_elevated() -> bool:
+    """Return whether this process has rights that its user has not, from its program's file: the loader trusts it less then."""
+    return getauxval(AT_SECURE) != 0
 
 
 include "forks.pxi"

@@ -17,8 +17,6 @@ struct vyre_command_pool {
   vyre_command_pool *next;
 };
 
-static bool recycles(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_COMMAND_POOLS; }
-
 /* Under command_lock. NULL: it is not one that may be kept. */
 static vyre_command_pool *find(const vyre_device *device, VkCommandPool pool) {
   uintptr_t found = 0;
@@ -52,8 +50,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_command_pool(
     VkDevice handle, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkCommandPool *out) {
   vyre_device *device = vyre_find_device(handle);
   VkCommandPoolCreateInfo changed = *info;
-  bool may_be_kept = recycles(device) && !info->pNext && !allocator;
-  if (device->config.hooks & VYRE_HOOK_BARRIERS) changed.flags |= VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  bool may_be_kept = !info->pNext && !allocator;
+  changed.flags |= VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   pthread_mutex_lock(&device->command_lock);
   vyre_command_pool *idle = may_be_kept ? take_idle(device, changed.flags, changed.queueFamilyIndex) : NULL;
   pthread_mutex_unlock(&device->command_lock);

@@ -13,8 +13,6 @@
 #define WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define READS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT)
 
-static bool adds_barriers(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_BARRIERS; }
-
 static void remember(vyre_device *device, VkCommandBuffer buffer, uintptr_t state) {
   pthread_mutex_lock(&device->command_lock);
   (void)vyre_map_put(&device->command_buffers, VYRE_HANDLE(buffer), state);
@@ -41,14 +39,13 @@ void vyre_show_host(vyre_device *device, VkCommandBuffer buffer) {
   device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-/* ``always``: what comes before is of this operation, so that neither its group nor the hook makes a difference. */
+/* ``always``: what comes before is of this operation, so that its group makes no difference. */
 static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer, bool always) {
-  if (!always && !adds_barriers(device)) return;
   uintptr_t state = recall(device, buffer);
   uint32_t group = vyre_this_thread()->group & ~VYRE_DEVICE_ONLY;
   if (!always && group != 0 && group == (state & ~(uintptr_t)VYRE_DEVICE_ONLY)) return;
   vyre_order(device, buffer);
-  if (adds_barriers(device)) vyre_count(device, VYRE_BARRIERS_ADDED, 1);
+  vyre_count(device, VYRE_BARRIERS_ADDED, 1);
   remember(device, buffer, (state & VYRE_DEVICE_ONLY) | group);
 }
 
@@ -66,7 +63,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL begin_command_buffer(
 
 static VKAPI_ATTR VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer buffer) {
   vyre_device *device = vyre_find_device(buffer);
-  if (adds_barriers(device) && !(recall(device, buffer) & VYRE_DEVICE_ONLY)) vyre_show_host(device, buffer);
+  if (!(recall(device, buffer) & VYRE_DEVICE_ONLY)) vyre_show_host(device, buffer);
   return device->vk.EndCommandBuffer(buffer);
 }
 
@@ -102,14 +99,13 @@ static VKAPI_ATTR void VKAPI_CALL cmd_copy_buffer(
   device->vk.CmdCopyBuffer(buffer, from, to, count, regions);
 }
 
+/* Leaves kompute's own out. */
 static VKAPI_ATTR void VKAPI_CALL cmd_pipeline_barrier(
     VkCommandBuffer buffer, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t memory_count,
     const VkMemoryBarrier *memory, uint32_t buffer_count, const VkBufferMemoryBarrier *buffers, uint32_t image_count,
     const VkImageMemoryBarrier *images) {
-  vyre_device *device = vyre_find_device(buffer);
-  if (adds_barriers(device)) return;
-  device->vk.CmdPipelineBarrier(
-      buffer, from, to, flags, memory_count, memory, buffer_count, buffers, image_count, images);
+  (void)buffer, (void)from, (void)to, (void)flags, (void)memory_count, (void)memory;
+  (void)buffer_count, (void)buffers, (void)image_count, (void)images;
 }
 
 void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer) {

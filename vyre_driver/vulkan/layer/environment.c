@@ -37,13 +37,13 @@ static const char *entry_of(const char *name) {
   return NULL;
 }
 
-static bool make_ours(told *one, const char *name, const char *value) {
+static bool make_ours(told *one, const char *name, const char *value, char separator) {
   const char *entry = entry_of(name);
   const char *old = entry ? entry + strlen(name) + 1 : "";
   char *wanted = NULL;
   one->name = name;
   one->before = entry;
-  if (asprintf(&wanted, "%s=%s%s%s", name, value, *old ? ":" : "", old) < 0) return false;
+  if (asprintf(&wanted, "%s=%s%.*s%s", name, value, *old ? 1 : 0, &separator, old) < 0) return false;
   if (one->ours && strcmp(one->ours, wanted) == 0) {
     free(wanted);
   } else {
@@ -103,12 +103,13 @@ static void put_back(void) {
   }
 }
 
-bool vyre_tell_loader(const char *path_variable, const char *directory) {
+bool vyre_tell_loader(const char *path_variable, const char *directory, const char *name_variable) {
   bool set = true;
   pthread_mutex_lock(&lock);
   if (tellers == 0) {
-    set = make_ours(&variables[0], path_variable, directory) && make_ours(&variables[1], "VK_INSTANCE_LAYERS", VYRE_LAYER_NAME);
-    set = set && make_copy();
+    char separator = strcmp(name_variable, "VK_LOADER_LAYERS_ENABLE") == 0 ? ',' : ':';
+    set = make_ours(&variables[0], path_variable, directory, ':');
+    set = set && make_ours(&variables[1], name_variable, VYRE_LAYER_NAME, separator) && make_copy();
     if (set) {
       before = environ;
       environ = copy;

@@ -16,7 +16,7 @@ void vyre_count_pending(vyre_device *device, uintptr_t before, uintptr_t after) 
 }
 
 bool vyre_keep_idle(vyre_device *device, VkFence fence) {
-  if (!(device->config.hooks & VYRE_HOOK_FENCES) || device->idle_fence_count == VYRE_FENCE_POOL) return false;
+  if (device->idle_fence_count == VYRE_FENCE_POOL) return false;
   device->idle_fences[device->idle_fence_count++] = fence;
   return true;
 }
@@ -60,7 +60,7 @@ static void make_ready(vyre_device *device, bool may_create) {
   VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   if (atomic_load(&device->ready_fence)) return;
   VkFence fence = vyre_take_idle(device);
-  if (!fence && may_create && device->config.hooks & VYRE_HOOK_FENCES) {
+  if (!fence && may_create) {
     if (device->vk.CreateFence(device->handle, &info, NULL, &fence) != VK_SUCCESS) return;
     vyre_count_alone(device, VYRE_FENCES_CREATED, 1);
   }

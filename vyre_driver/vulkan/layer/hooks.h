@@ -1,23 +1,7 @@
-/* The layer's hooks, and the calls that a failure may be injected into, by number. */
+/* The calls that a failure may be injected into, and the counters, by number. */
 
 #ifndef VYRE_HOOKS_H
 #define VYRE_HOOKS_H
-
-/* Hooks, each of which can be switched off. */
-enum {
-  VYRE_HOOK_PIPELINE_CACHE = 1 << 0,
-  VYRE_HOOK_FENCES = 1 << 1,
-  VYRE_HOOK_WAITS = 1 << 2,
-  VYRE_HOOK_MEMORY = 1 << 3,
-  VYRE_HOOK_FEATURES = 1 << 4,
-  VYRE_HOOK_RESULTS = 1 << 5,
-  VYRE_HOOK_BARRIERS = 1 << 6,
-  VYRE_HOOK_SHARED_PIPELINES = 1 << 7,
-  VYRE_HOOK_COMMAND_POOLS = 1 << 8,
-  VYRE_HOOK_COUNT = 9,
-};
-
-_Static_assert(VYRE_HOOK_COMMAND_POOLS == 1 << (VYRE_HOOK_COUNT - 1), "the hooks are counted");
 
 /* Calls whose VkResult kompute ignores, and which a failure may be injected into. */
 enum vyre_call {

@@ -40,7 +40,7 @@ static bool is_switched_on(const vyre_config *config) {
   for (uint32_t i = 0; i < config->extension_count; i++) {
     found |= !strcmp(config->extensions[i], VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   }
-  return found && config->hooks & VYRE_HOOK_FEATURES;
+  return found;
 }
 
 void vyre_describe_import(vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical) {

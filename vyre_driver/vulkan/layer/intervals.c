@@ -248,7 +248,7 @@ void vyre_describe_clocks(vyre_device *device, const vyre_instance *instance, Vk
       {"VK_EXT_calibrated_timestamps", "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT"},
       {"VK_KHR_calibrated_timestamps", "vkGetPhysicalDeviceCalibrateableTimeDomainsKHR"}};
   PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT list = NULL;
-  for (uint32_t i = 0; device->config.hooks & VYRE_HOOK_FEATURES && i < instance->config.extension_count; i++) {
+  for (uint32_t i = 0; i < instance->config.extension_count; i++) {
     for (int j = 0; j < 2; j++) {
       if (strcmp(instance->config.extensions[i], NAMES[j][0])) continue;
       list = (PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT)instance->next(instance->handle, NAMES[j][1]);

@@ -128,7 +128,7 @@ bool vyre_enter(vyre_device *device) {
 void vyre_leave(vyre_device *device) { pthread_rwlock_unlock(&device->use_lock); }
 
 VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes) {
-  if (result < 0 && device->config.hooks & VYRE_HOOK_RESULTS) {
+  if (result < 0) {
     if (result == VK_ERROR_DEVICE_LOST) atomic_store(&device->lost, true);
     /* The first failure is the cause; what follows from it is not of interest. */
     if (this_thread.failure.call == VYRE_CALL_NONE) this_thread.failure = (vyre_failure){call, result, bytes};
@@ -266,7 +266,7 @@ static void describe_device(vyre_device *made, const vyre_instance *instance, Vk
 static VkResult call_create_device(
     vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, PFN_vkCreateDevice create,
     const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
-  if (!device->owned || !(device->config.hooks & VYRE_HOOK_FEATURES)) return create(physical, info, allocator, out);
+  if (!device->owned) return create(physical, info, allocator, out);
   const char *names[VYRE_MAX_EXTENSIONS + 64];
   VkDeviceCreateInfo changed = *info;
   uint32_t count = 0;
@@ -308,7 +308,6 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
   describe_device(made, instance, physical);
   VkResult result = call_create_device(made, instance, physical, create, info, allocator, out);
   if (result != VK_SUCCESS) {
-    if (made->owned && vyre_stand_in(made, result, out) == VK_SUCCESS) return VK_SUCCESS;
     drop_device(made);
     return result;
   }
@@ -355,7 +354,6 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice handle,
   vyre_device *device = vyre_find_device(handle);
   if (!device) return NULL;
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)get_device_proc;
-  if (device->is_refused) return vyre_stand_in_proc(name);
   if (strcmp(name, "vkDestroyDevice") == 0) return (PFN_vkVoidFunction)destroy_device;
   PFN_vkVoidFunction hook = NULL;
   if (device->owned) {

@@ -27,7 +27,6 @@
 
 /* What Python asks of the next instance that its thread creates. */
 typedef struct vyre_config {
-  uint32_t hooks;
   uint32_t api_version;         /* for the instance; 0 leaves kompute's */
   uint8_t device_uuid[16];      /* the only physical device the instance will list */
   uint64_t features;            /* bits by vyre_feature_index */
@@ -93,7 +92,6 @@ typedef struct vyre_range_of {
 typedef struct vyre_thread {
   const vyre_config *armed;
   vyre_device *created_device;
-  VkResult refusal;               /* what the Vulkan driver said to a device that it did not make; else VK_SUCCESS */
   vyre_instance *new_instance;    /* records for what is made next, with their room: kompute goes on with what Vulkan refused, */
   vyre_device *new_device;        /* and the loader ends the process then, so that they are allocated before it is called */
   vyre_feature_chain *new_chain;
@@ -178,7 +176,6 @@ struct vyre_device {
   VkDevice handle;
   bool owned;
   atomic_bool alive;  /* the VkDevice exists */
-  bool is_refused;    /* it never did: refusal.c */
   pthread_rwlock_t use_lock;  /* held for reading while Python uses the VkDevice, so that its destruction waits */
   atomic_bool lost;   /* VK_ERROR_DEVICE_LOST was seen; every later submission and wait says so at once */
   atomic_int references;
@@ -269,12 +266,9 @@ void *vyre_forget(vyre_registry *registry, const void *dispatchable);       /* i
 /* environment.c: the loader finds the layer from vyre_tell_loader until vyre_loader_knows, which undoes that, once, if this
    thread has done it. The caller holds the GIL and makes no Python object in between: no other thread of Python's may start a
    process that would find the layer too. */
-bool vyre_tell_loader(const char *path_variable, const char *directory); /* false: out of memory, nothing is changed */
+bool vyre_tell_loader(const char *path_variable, const char *directory, const char *name_variable); /* false: no memory, no change */
 void vyre_loader_knows(void);
 
-/* refusal.c: a handle for kompute in place of a device that was refused; else returns the refusal. Owns the device then. */
-VkResult vyre_stand_in(vyre_device *device, VkResult refusal, VkDevice *out);
-PFN_vkVoidFunction vyre_stand_in_proc(const char *name);
 /* layer.c: what the other parts call */
 bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_leave must follow */
 void vyre_leave(vyre_device *device);

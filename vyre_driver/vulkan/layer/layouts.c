@@ -20,7 +20,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
     VkDescriptorSetLayout *out) {
   vyre_device *device = vyre_find_device(handle);
   uint32_t facts[MAX_BINDINGS][4];
-  bool is_plain = vyre_shares(device) && !info->pNext && !info->flags && info->bindingCount <= MAX_BINDINGS;
+  bool is_plain = !info->pNext && !info->flags && info->bindingCount <= MAX_BINDINGS;
   for (uint32_t i = 0; is_plain && i < info->bindingCount; i++) {
     const VkDescriptorSetLayoutBinding *one = &info->pBindings[i];
     facts[i][0] = one->binding;
@@ -64,7 +64,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
   uint64_t serials[MAX_SETS], made = 0;
   unsigned char facts[2 * sizeof(uint64_t) + sizeof serials + MAX_PUSH_RANGES * sizeof *info->pPushConstantRanges];
   unsigned char *end = facts;
-  bool is_plain = vyre_shares(device) && !info->pNext && !info->flags && info->setLayoutCount <= MAX_SETS &&
+  bool is_plain = !info->pNext && !info->flags && info->setLayoutCount <= MAX_SETS &&
                   info->pushConstantRangeCount <= MAX_PUSH_RANGES && find_serials(device, info, serials);
   if (is_plain) {
     end = vyre_append(facts, info->pPushConstantRanges, push_bytes);
@@ -105,11 +105,9 @@ static void prepare(vyre_device *device, uint32_t buffers, uint32_t push_bytes) 
 
 void vyre_prepare_layout(vyre_device *device, uint32_t buffers, uint32_t push_bytes) {
   if (buffers > MAX_BINDINGS || !vyre_enter(device)) return;
-  if (vyre_shares(device)) {
-    vyre_keep_forks_out();
-    prepare(device, buffers, push_bytes);
-    vyre_let_forks_in();
-  }
+  vyre_keep_forks_out();
+  prepare(device, buffers, push_bytes);
+  vyre_let_forks_in();
   vyre_leave(device);
 }
 
@@ -124,7 +122,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(
     VkDevice handle, const VkDescriptorPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkDescriptorPool *out) {
   vyre_device *device = vyre_find_device(handle);
   pool_facts facts = {.flags = info->flags, .sets = info->maxSets};
-  bool is_plain = vyre_shares(device) && !info->pNext && info->poolSizeCount <= MAX_POOL_SIZES;
+  bool is_plain = !info->pNext && info->poolSizeCount <= MAX_POOL_SIZES;
   size_t sizes_bytes = info->poolSizeCount * sizeof *info->pPoolSizes;
   if (is_plain && sizes_bytes) memcpy(facts.sizes, info->pPoolSizes, sizes_bytes);
   uint64_t made = 0;
@@ -145,7 +143,7 @@ VkResult vyre_take_descriptor_pool(vyre_device *device, uint32_t buffers, VkDesc
 static VKAPI_ATTR void VKAPI_CALL destroy_descriptor_pool(
     VkDevice handle, VkDescriptorPool pool, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (pool && vyre_shares(device)) (void)device->vk.ResetDescriptorPool(handle, pool, 0); /* it cannot fail */
+  if (pool) (void)device->vk.ResetDescriptorPool(handle, pool, 0); /* it cannot fail */
   vyre_unshare(device, &device->descriptor_pools, &vyre_descriptor_pool_kind, VYRE_HANDLE(pool), allocator);
 }
 

@@ -114,7 +114,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
     thread->export_next = VK_NULL_HANDLE;
     thread->exported_bytes = info->allocationSize;
   }
-  bool pooled = device->config.hooks & VYRE_HOOK_MEMORY && changed.pNext == NULL;
+  bool pooled = changed.pNext == NULL;
   if (pooled) changed.allocationSize = size_class(info->allocationSize);
   *out = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->memory_lock);

@@ -6,11 +6,9 @@ cdef class LayerConfig:
 
     cdef vyre_config raw
 
-    def __init__(self, *, hooks, uint32_t api_version, bytes device_uuid, features, extensions, uint64_t poll_ns,
+    def __init__(self, *, uint32_t api_version, bytes device_uuid, features, extensions, uint64_t poll_ns,
                  uint64_t memory_cache_bytes):
         memset(&self.raw, 0, sizeof(self.raw))
-        for hook in hooks:
-            self.raw.hooks |= 1u << HOOKS.index(hook)
         self.raw.api_version = api_version
         if PyBytes_GET_SIZE(device_uuid) != 16:
             raise ValueError(f"device_uuid has {len(device_uuid)} bytes, not 16")
@@ -33,17 +31,16 @@ cdef class LayerConfig:
         return 0
 
 
-def open_under_layer(LayerConfig config not None, bytes path_variable, bytes directory, create, tuple arguments not None):
+def open_under_layer(LayerConfig config not None, bytes path_variable, bytes directory, bytes name_variable, create,
+                     tuple arguments not None):
     """Call ``create(*arguments)``, which opens a kompute device on this thread, with the layer armed.
 
-    The loader finds the layers in ``directory`` by one of its variables; with None it has been set before. It
-    is set by C code around one call, without a garbage collection: no Python code, of this thread or another, sees the
-    variables, no fork inherits them, and nothing leaves them behind (decision 13 has what remains).
+    One of the loader's variables is the path of the layers in ``directory``, another enables ours by its name; with None they
+    have been set before. They are set by C code around one call, without a garbage collection: no Python code, of this thread
+    or another, sees the variables, no fork inherits them, and nothing leaves them behind (decision 13 has what remains).
 
-    Returns what was created, and the device, None when the layer was not loaded. Raises RuntimeError if the Vulkan driver
-    refuses to make the device.
+    Returns what was created, and the device, None when the layer was not loaded.
     """
-    cdef VkResult refusal = VK_SUCCESS
     cdef vyre_thread outer
     cdef LayerDevice device = LayerDevice.__new__(LayerDevice)
     cdef bint is_ready
@@ -53,19 +50,16 @@ def open_under_layer(LayerConfig config not None, bytes path_variable, bytes dir
     collects = PyGC_Disable()
     try:
         if is_ready and path_variable is not None:
-            is_ready = vyre_tell_loader(PyBytes_AS_STRING(path_variable), PyBytes_AS_STRING(directory))
+            is_ready = vyre_tell_loader(
+                PyBytes_AS_STRING(path_variable), PyBytes_AS_STRING(directory), PyBytes_AS_STRING(name_variable)
+            )
         if not is_ready:
             raise MemoryError
         made = create(*arguments)
-        refusal = vyre_this_thread().refusal
-        if refusal != VK_SUCCESS:
-            made.destroy()
     finally:
         vyre_loader_knows()
         if collects:
             PyGC_Enable()
         device.device = vyre_disarm()
         vyre_end_making(&outer)
-    if refusal != VK_SUCCESS:
-        raise RuntimeError(f"vkCreateDevice returned {refusal}")
     return made, None if device.device == NULL else device

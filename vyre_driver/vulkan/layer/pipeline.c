@@ -16,7 +16,7 @@ VYRE_KIND(vyre_shader_module_kind, VYRE_SHADER_MODULE, false, ShaderModule)
 static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
     VkDevice handle, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *allocator, VkShaderModule *out) {
   vyre_device *device = vyre_find_device(handle);
-  bool is_plain = vyre_shares(device) && !info->flags && !info->pNext;
+  bool is_plain = !info->flags && !info->pNext;
   uint64_t made = 0;
   VkResult result = vyre_share(
       device, &device->shader_modules, &vyre_shader_module_kind, is_plain ? info->pCode : NULL, info->codeSize, info, allocator, &made);
@@ -45,7 +45,7 @@ static VkPipelineCache cache_of_blob(vyre_device *device) {
       .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = thread->blob_in_bytes,
       .pInitialData = thread->blob_in};
   VkPipelineCache made = VK_NULL_HANDLE;
-  if (!(device->config.hooks & VYRE_HOOK_PIPELINE_CACHE) || !thread->blob_in_bytes) return VK_NULL_HANDLE;
+  if (!thread->blob_in_bytes) return VK_NULL_HANDLE;
   if (device->vk.CreatePipelineCache(device->handle, &info, NULL, &made) != VK_SUCCESS) return VK_NULL_HANDLE;
   vyre_count(device, VYRE_BLOBS_GIVEN, 1);
   return made;
@@ -83,7 +83,7 @@ static void take_blob(vyre_device *device, VkPipelineCache cache) {
   vyre_thread *thread = vyre_this_thread();
   size_t size = 0;
   VkResult result;
-  if (!thread->want_blob || !cache || !(device->config.hooks & VYRE_HOOK_PIPELINE_CACHE)) return;
+  if (!thread->want_blob || !cache) return;
   do {
     free(thread->blob_out);
     thread->blob_out = NULL;
@@ -162,7 +162,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   }
   size_t size = 0;
   pthread_mutex_lock(&device->pipeline_lock);
-  unsigned char *signature = vyre_shares(device) ? sign(device, infos, &size) : NULL;
+  unsigned char *signature = sign(device, infos, &size);
   const vyre_shared *equal = signature ? vyre_shared_take(&device->pipelines, signature, size) : NULL;
   if (equal) *out = (VkPipeline)(uintptr_t)equal->handle;
   pthread_mutex_unlock(&device->pipeline_lock);

@@ -13,7 +13,7 @@ def prepare_layout(LayerDevice device not None, uint32_t buffers, uint32_t push_
         vyre_prepare_layout(device.device, buffers, push_bytes)
 
 
-def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None,
+def create_pipeline(LayerDevice device not None, make, tuple arguments not None, bytes blob, ranges=None,
                     uint32_t subgroup_size=0):
     """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
 
@@ -41,8 +41,7 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     if blob is not None:
         thread.blob_in = PyBytes_AS_STRING(blob)
         thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
-    if device is not None:
-        vyre_watch()
+    vyre_watch()
     try:
         made = make(*arguments)
         if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
@@ -54,7 +53,7 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
         thread.blob_out = NULL
     finally:
         # From here on the algorithm destroys what it holds, and nobody else may.
-        if made is None and device is not None:
+        if made is None:
             vyre_destroy_watched(device.device)
         vyre_end_making(&outer)
     try:
@@ -62,7 +61,7 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     finally:
         free(blob_out)
     hit = facts.cache_hit and blob is not None if facts.feedback else None
-    executables = () if device is None or not facts.created else executables_of(device.device, &bound.handles)
+    executables = () if not facts.created else executables_of(device.device, &bound.handles)
     return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken, executables), bound
 
 

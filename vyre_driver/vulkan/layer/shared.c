@@ -8,8 +8,6 @@
 
 #define MAX_IDLE 64
 
-bool vyre_shares(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_SHARED_PIPELINES; }
-
 unsigned char *vyre_append(unsigned char *at, const void *data, size_t size) {
   uint64_t length = size;
   memcpy(at, &length, sizeof length);

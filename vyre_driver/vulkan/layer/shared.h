@@ -34,7 +34,6 @@ typedef struct vyre_kind {
   } \
   const vyre_kind name = {object, has_state, make_##Type, end_##Type};
 
-bool vyre_shares(const vyre_device *device); /* whether equal objects are to be one */
 unsigned char *vyre_append(unsigned char *at, const void *data, size_t size); /* a length and so many bytes; returns the end */
 
 /* Lists, most recently used first. Hands out an object of the list with equal bytes, or makes one; without data it is not shared. */

@@ -45,7 +45,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   vyre_device *device = vyre_find_device(handle);
   bool plain = info->flags == 0 && info->pNext == NULL;
   VkFence reused = VK_NULL_HANDLE;
-  if (device->config.hooks & VYRE_HOOK_FENCES && plain) {
+  if (plain) {
     pthread_mutex_lock(&device->fence_lock);
     reused = vyre_take_idle(device);
     if (reused && !vyre_map_put(&device->fences, VYRE_HANDLE(reused), 0)) {

@@ -4,8 +4,7 @@
 #define POLLS_A_CLOCK_READ 8
 
 static VkResult poll_fence(vyre_device *device, VkFence fence, uint64_t most_ns) {
-  uint64_t budget = device->config.hooks & VYRE_HOOK_WAITS ? device->config.poll_ns : 0;
-  budget = budget < most_ns ? budget : most_ns;
+  uint64_t budget = device->config.poll_ns < most_ns ? device->config.poll_ns : most_ns;
   uint64_t start = 0;
   for (uint32_t polls = 1;; polls++) {
     VkResult result = device->vk.GetFenceStatus(device->handle, fence);

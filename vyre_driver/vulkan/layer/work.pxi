@@ -194,7 +194,7 @@ cdef class DeviceUse:
         if not self.is_made:
             raise MemoryError
 
-    def __init__(self, LayerDevice layer, check):
+    def __init__(self, LayerDevice layer not None, check):
         """``check()`` raises what keeps the device from being used; it has to once the use is ``closed``."""
         self.layer = layer
         self.check = check
@@ -209,7 +209,7 @@ cdef class DeviceUse:
 
     cdef int begin(self) except -1:
         cdef bint is_open = vyre_use_begin(&self.use)
-        cdef bint is_lost = self.layer is not None and vyre_is_lost(self.layer.device)
+        cdef bint is_lost = vyre_is_lost(self.layer.device)
         if is_open and not is_lost and vyre_forks() == self.forks:
             return 0
         try:
@@ -224,7 +224,7 @@ cdef class DeviceUse:
 
     def check_usable(self) -> None:
         """Raise what keeps the device from being used now, as a use of it would."""
-        if self.use.closed or vyre_forks() != self.forks or (self.layer is not None and vyre_is_lost(self.layer.device)):
+        if self.use.closed or vyre_forks() != self.forks or vyre_is_lost(self.layer.device):
             self.check()
 
     @property

@@ -62,6 +62,7 @@ STAGES = (
     "conformance",
     "distributed",
     "cli",
+    "__pyinstaller",
     "__init__",
     "__main__",
 )

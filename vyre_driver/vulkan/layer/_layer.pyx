@@ -223,9 +223,10 @@ def create_buffer(LayerDevice device not None, make, tuple arguments not None, u
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped,
-    and the caller has seen that the device exports memory as file descriptors. After a failure, which ``call_and_note``
-    returns, nothing is left of it: the result is None, or ``make`` raised.
+    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if
+    ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped, and the caller has
+    seen that the device exports memory as file descriptors. After a failure, which ``call_and_note`` returns, nothing is left
+    of it: the result is None, or ``make`` raised.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer

@@ -129,7 +129,7 @@ class Process:
             remote = RemoteTier(
                 worker, cache=machine.cache, device=fleet.device, events=Events(), trust=fleet.trust, signer=fleet.signer
             )
-        self.first = FirstPipelines(machine.cache, fleet.device, takes_blobs=True, remote=remote, clock=machine.clock)
+        self.first = FirstPipelines(machine.cache, fleet.device, remote=remote, clock=machine.clock)
         self.first._flights.learn(len(SPIRV), round(fleet.compile_s * 1e9), has_blob=True)  # noqa: SLF001 -- as after a first run
 
     def warm(self) -> None:

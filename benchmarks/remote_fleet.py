@@ -54,7 +54,7 @@ class Machine:
         worker = StoreWorker(partial(open_store, url), Breaker(cache, "0" * 16), address=url, may_write=True)
         trust, signer = Trust.read(place / "trusted"), read_signer(place / "key")
         remote = RemoteTier(worker, cache=cache, device=device, events=Events(), trust=trust, signer=signer)
-        self.first = FirstPipelines(cache, device, takes_blobs=True, remote=remote)
+        self.first = FirstPipelines(cache, device, remote=remote)
         self.first._flights.learn(len(SPIRV), round(compile_s * 1e9), has_blob=True)  # noqa: SLF001 -- as after a first run
 
     def make(self, blob: bytes) -> Any:

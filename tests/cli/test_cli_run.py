@@ -96,7 +96,7 @@ def test_json_output_is_one_document_with_device_cache_and_outputs(
             "outputs": {"y": {"dtype": "float32", "shape": [8], "file": "out.npy"}},
         },
         32,
-        ["hooks", "features", "counters"],
+        ["features", "counters"],
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from columns import candidate_with
 from poisoned import result
 
+from vyre_driver.autotune.measure.definition import DeviceFacts
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels import linear_int4, linear_int8, quantized_int4, quantized_int8
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver import Driver
-    from vyre_driver.autotune.measure.definition import DeviceFacts
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.kernels.linear import Linear
+    from vyre_driver.vulkan import PhysicalDevice
 
 pytestmark = pytest.mark.device
 
 BOTH = [LINEAR_INT4, LINEAR_INT8]
-SPACE = LINEAR_INT4.space(cast("DeviceFacts", None))
+SPACE = LINEAR_INT4.space(DeviceFacts(cast("PhysicalDevice", None), frozenset({"storageBuffer16BitAccess"})))
 # Batch, n, k, group: one of all; odd numbers of rows and groups; one scale a row; rows for one, some and all invocations.
 SIZES = (
     *((1, 1, 32, 32), (1, 3, 96, 32), (2, 17, 64, 64), (3, 33, 1024, 128), (5, 7, 160, 160), (1, 19, 4128, 32)),

@@ -46,7 +46,7 @@ def turns(driver: Driver) -> int:
 
 
 @pytest.mark.usefixtures("short_areas")
-@pytest.mark.parametrize("place", [*APART, "out of reach and without barriers"], indirect=True)
+@pytest.mark.parametrize("place", APART, indirect=True)
 def test_long_arrays_are_moved_in_pieces(place: tuple[Driver, bool, bool]) -> None:
     driver = place[0]
     data = np.random.default_rng(5).random(COUNT, np.float32)

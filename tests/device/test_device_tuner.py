@@ -26,6 +26,7 @@ from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.store.timings import parse_timings
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.vulkan import PhysicalDevice
 
@@ -84,6 +85,7 @@ def test_without_a_clock_on_the_device_so_many_runs_are_timed_as_one_that_the_ho
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(TimedDispatches, "run", lambda *_: DispatchTimes(20_000, 80_000, None))
+    monkeypatch.setattr(KomputeDevice, "is_timed", False)
     with Driver(autotune=AutotuneStore()) as driver:
         bench = Workbench(driver, TurningKernel((BEST,)), [np.ones(64, np.uint32)], {}, run_timeout=None)
         with closing(bench):

@@ -80,7 +80,7 @@ def test_the_stub_has_the_methods_of_a_kernel_and_the_options_of_its_decorator()
     methods = {name for name in vars(lang.Kernel) if not name.startswith("_")} - NOT_IN_THE_STUB
     assert {node.name for node in of_class("Kernel") if not node.name.startswith("_")} == methods
     for one in (lang.Elementwise, lang.Reduction, lang.Scan):
-        methods = {name for name in vars(one) if not name.startswith("_")}
+        methods = {name for cls in one.__mro__[:-1] for name in vars(cls) if not name.startswith("_")}
         assert {node.name for node in of_class(one.__name__) if not node.name.startswith("_")} == methods
     taken = [node for node in of_class("_KernelDecorator") if node.name == "__call__"][-1].args.kwonlyargs
     parameters = inspect.signature(KernelDecorator.__call__).parameters.values()

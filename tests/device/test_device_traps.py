@@ -15,7 +15,7 @@
 | crashes on too many push constants | oversize_push_constants |
 | crashes on more operations than timestamps | too_many_operations |
 | forgets work whose wait timed out | work_that_outlives_its_wait |
-| no barrier between dispatches | test_device_hooks.py, too_many_operations |
+| no barrier between dispatches | test_device_order.py, too_many_operations |
 | ignores what Vulkan calls failed with | test_device_faults.py |
 """
 

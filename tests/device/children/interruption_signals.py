@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HANGS_AFTER_S = 60
-# Of what a scene leaves: memory and uses of the device, locks, marks of death, and what children inherit.
-PROMISED = ("device in use", "device", "alive", "flights", "deaths", "environment")
 SIGNALS = (signal.SIGALRM, signal.SIGINT)
 # Past the end of the act as well: what comes then must do no harm either.
 LATEST = 1.2
@@ -125,7 +123,8 @@ class Round:
             left = play(self.world, scene, lambda stage: hit.append(sender.disturb(stage.act, delay_s, sent)))
         except Exception as error:  # noqa: BLE001 -- it is told
             return True, [f"{scene}: {error!r}"]
-        differ = [name for name in PROMISED if left.get(name) != usual.get(name)]
+        # But for objects: some stay for a scene, a Mover among them. So they did in 0.2.0 (after 16 of 293 interrupts).
+        differ = [name for name in left if name != "objects" and left[name] != usual[name]]
         return hit[0], [f"{scene} left {name}: {left[name]}, usually {usual[name]}" for name in differ]
 
 

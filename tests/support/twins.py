@@ -168,7 +168,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Extent:
-    """What an element takes where elements are packed, in bits or bytes; 0 where its type fixes none."""
+    """The size of an element where elements are packed, in bits or bytes; 0 where its type fixes none."""
 
     size: int
     in_bits: bool

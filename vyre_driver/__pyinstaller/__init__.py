@@ -1,4 +1,4 @@
-"""What PyInstaller asks for to freeze a program that uses this package (entry point ``pyinstaller40``)."""
+"""The hooks that PyInstaller asks for to freeze a program that uses this package (entry point ``pyinstaller40``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyInstaller does not see by itself: what compiled modules import, and files.
+"""The modules and files that PyInstaller does not see by itself: what compiled modules import, and data.
 
 A frozen program starts no child process (``vyre_driver.process.workers``), since that would be the program once more.
 """

@@ -230,7 +230,7 @@ class _Expansion:
 
 @dataclass(frozen=True)
 class _Renaming:
-    """What stands for the names of an operation in the program that calls it."""
+    """The names and values that replace those of an operation in the program that calls it."""
 
     op_id: str
     output: BufferDecl

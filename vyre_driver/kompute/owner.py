@@ -1,4 +1,4 @@
-"""What a device gets from the driver that opens it."""
+"""The parts of a driver that its device uses."""
 
 from __future__ import annotations
 

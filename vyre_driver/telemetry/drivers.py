@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ObservedDriver(Protocol):
-    """What has events and counters of one device."""
+    """An object with events and counters of one device."""
 
     number: int
     device: PhysicalDevice

@@ -119,17 +119,17 @@ class TuningSpace:
         InvalidTuningSpace
             If nothing is.
         """
-        found = tuple(self._valid(limits))
-        if not found:
+        candidates = tuple(self._valid(limits))
+        if not candidates:
             raise self._none_valid(limits)
-        return found
+        return candidates
 
     def first(self, limits: Limits) -> Candidate:
         """Return the first of ``candidates`` without looking for the others; raises as that."""
-        found = next(self._valid(limits), None)
-        if found is None:
+        candidate = next(self._valid(limits), None)
+        if candidate is None:
             raise self._none_valid(limits)
-        return found
+        return candidate
 
     def refusal(self, candidate: Candidate, limits: Limits) -> str | None:
         """Return why a candidate is not valid on a device with these limits, None if it is."""

@@ -11,7 +11,7 @@ from vyre_driver.ir import dtypes
 
 MAGIC = b"VYRE"
 VERSION = 6
-"""What is written unless another is asked for."""
+"""The version that is written by default."""
 OLDEST, NEWEST = 4, 7  # that are read
 WITHOUT_REQUIREMENTS = 4  # the newest that is written and has no place for linear types, bytes_extraction and shape predicates
 REQUIREMENTS_SINCE = 6

@@ -82,11 +82,11 @@ class Builtin:
 
     @cached_property
     def functions(self) -> tuple[Any, ...]:
-        """What a kernel may call it by; a name that this version of Python or numpy does not have is left out."""
+        """The functions by which a kernel may call it, without those that this version of Python or numpy lacks."""
         if self.own is not None:
             return (self.own,)
-        found = (name.rpartition(".") for name in self.names.split())
-        return tuple(getattr(_MODULES[module], name) for module, _, name in found if hasattr(_MODULES[module], name))
+        parts = (name.rpartition(".") for name in self.names.split())
+        return tuple(getattr(_MODULES[module], name) for module, _, name in parts if hasattr(_MODULES[module], name))
 
     @property
     def converted(self) -> tuple[ScalarType, ...]:
@@ -125,12 +125,12 @@ def _sign(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     number = t.draft.hold(typed(t, given[0], node), "x")
     if number.type is bool_:
         raise t.mistyped(node, f"{ast.unparse(node.func)} of bool", "convert: i32(...)")
-    zero, found = Constant(0), literal(number.type, 0)
+    zero, sign = Constant(0), literal(number.type, 0)
     if not number.type.is_whole:
-        found = choose(t, typed(t, compare(t, ast.Eq(), number, zero, node), node), found, number, node)
+        sign = choose(t, typed(t, compare(t, ast.Eq(), number, zero, node), node), sign, number, node)
     if number.type.bounds[0] < 0 or not number.type.is_whole:
-        found = choose(t, typed(t, compare(t, ast.Lt(), number, zero, node), node), Constant(-1), found, node)
-    return choose(t, typed(t, compare(t, ast.Gt(), number, zero, node), node), Constant(1), found, node)
+        sign = choose(t, typed(t, compare(t, ast.Lt(), number, zero, node), node), Constant(-1), sign, node)
+    return choose(t, typed(t, compare(t, ast.Gt(), number, zero, node), node), Constant(1), sign, node)
 
 
 BUILTINS = (

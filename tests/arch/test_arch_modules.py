@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from conftest import Source
 
-LONGEST_MODULE = 400
+LONGEST_MODULE = 700  # one idea whole, with its helpers
 LONGEST_FUNCTION = 40  # without its docstring, which may be as long as the contract needs
 
 
@@ -115,12 +115,12 @@ def test_nothing_but_the_command_line_imports_the_command_line(imports: dict[str
     assert found == {"vyre_driver.__main__"}
 
 
-def test_no_module_is_longer_than_400_lines(sources: dict[str, Source]) -> None:
+def test_no_module_is_longer_than_700_lines(sources: dict[str, Source]) -> None:
     lengths = {name: len(source.text.splitlines()) for name, source in sources.items()}
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
 
 
-def test_no_file_of_cython_or_c_is_longer_than_400_lines(root: Path) -> None:
+def test_no_file_of_cython_or_c_is_longer_than_700_lines(root: Path) -> None:
     package = root / "vyre_driver"
     written = [path for path in package.rglob("*") if path.suffix in {".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h"}]
     lengths = {
@@ -132,7 +132,7 @@ def test_no_file_of_cython_or_c_is_longer_than_400_lines(root: Path) -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
 
 
-def test_no_module_of_the_tests_is_longer_than_400_lines(root: Path) -> None:
+def test_no_module_of_the_tests_is_longer_than_700_lines(root: Path) -> None:
     tests = root / "tests"
     lengths = {str(path.relative_to(tests)): len(path.read_text("utf-8").splitlines()) for path in tests.rglob("*.py")}
     assert "conftest.py" in lengths

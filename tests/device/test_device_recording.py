@@ -149,18 +149,26 @@ def test_processes_record_into_one_file_and_one_that_is_killed_leaves_it_readabl
         said = [one.stdout.readline() for one in (whole, killed) if one.stdout is not None]
         killed.kill()
     assert (said, whole.returncode, killed.returncode) == (["compiles\n"] * 2, 0, -9)
+    torn = len(read_recording(record.read_bytes()).left_out)  # 1 if the process was killed while the kernel wrote its line
+    at_the_end = torn == 1 and not record.read_bytes().endswith(b"\n")
+    left_out = 1 + torn - at_the_end
     with record.open("ab") as file:
         file.write(b'{"recording":1,"mod')  # as of one that was killed within a line
     with Driver() as driver:
         driver.compile(shipped_module("saxpy"))
     recording = read_recording(record.read_bytes())
     rounds = sorted(value.value for one in recording.kernels for name, value in one.constants if name == "MAX_ITERATIONS")
-    assert (rounds[:40], len(recording.left_out), recording.kernels[-1].name) == (list(range(1, 41)), 1, "saxpy.spv")
+    assert (torn <= 1, rounds[:40], len(recording.left_out), recording.kernels[-1].name) == (
+        True,
+        list(range(1, 41)),
+        left_out,
+        "saxpy.spv",
+    )
     status, found = warm(capsys, record)
     assert (status, found["kernels"], [one["reason"] for one in found["left_out"]]) == (
         1,
         len(recording.kernels),
-        ["it is not a whole line of a recording"],
+        ["it is not a whole line of a recording"] * left_out,
     )
 
 

@@ -9,7 +9,7 @@ from valid_program_strategies import Made, valid_programs
 
 from vyre_driver.ir import Program, examine
 from vyre_driver.ir.validation.rules import MAX_PROBLEMS, Rule
-from vyre_driver.ir.validation.upstream_rules import UPSTREAM_RULES
+from vyre_driver.ir.validation.upstream import UPSTREAM_RULES
 
 assert words is not None
 

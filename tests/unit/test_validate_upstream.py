@@ -46,7 +46,7 @@ from vyre_driver.ir.expressions import BufferRef, BufLen, InvocationId, Subgroup
 from vyre_driver.ir.nodes import AllReduce, AsyncLoad, AsyncWait, IndirectDispatch, OpaqueNode
 from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, SubgroupOp, UnOp
 from vyre_driver.ir.predicates import Exactly
-from vyre_driver.ir.validation.upstream_rules import UPSTREAM_RULES
+from vyre_driver.ir.validation.upstream import UPSTREAM_RULES
 
 S, F, T = i32(1), f32(1.0), boolean(True)
 LINEAR = replace(IN, linear_type=LinearType.LINEAR)

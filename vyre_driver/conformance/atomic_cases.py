@@ -18,7 +18,7 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
-from vyre_driver.ir.validation.atomic_rules import ATOMICS_OF
+from vyre_driver.ir.validation.expression_rules import ATOMICS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

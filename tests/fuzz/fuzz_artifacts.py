@@ -19,8 +19,8 @@ from byte_mutations import mutated
 from upstream_graphs import cases
 
 from vyre_driver.artifacts import Graph, read_artifact
-from vyre_driver.artifacts.envelope import FRAME as ENVELOPE
 from vyre_driver.artifacts.neutral import FRAME as ARTIFACT
+from vyre_driver.artifacts.opening import FRAME as ENVELOPE
 from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import InvalidContainer
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from blake3 import blake3
 
-from vyre_driver.artifacts import envelope, neutral, payload
+from vyre_driver.artifacts import neutral, opening, payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,12 +142,12 @@ def payload_of(artifact: bytes, code: bytes, *bindings: list[int]) -> bytes:
 def envelope_of(artifact: bytes, *payloads: bytes) -> bytes:
     """Return an artifact and code for targets in upstream's frame."""
     document = {"schema_version": 2, "neutral_artifact": list(artifact), "target_payloads": list(map(list, payloads))}
-    return envelope.FRAME.wrap(_json(document))
+    return opening.FRAME.wrap(_json(document))
 
 
 def write_package(folder: Path, packed: bytes, weights: bytes, compressed_weights: bytes, **changes: str) -> None:
     """Write a package of ``vyre aot``, with other texts in its manifest."""
-    read = envelope.Envelope.from_bytes(packed)
+    read = opening.Envelope.from_bytes(packed)
     manifest = {
         "schema": "vyre-aot-manifest-v4",
         "aot_version": "0.7.2",

@@ -21,8 +21,8 @@ from vyre_driver.artifacts import (
     NeutralArtifact,
     TargetPayload,
 )
-from vyre_driver.artifacts.envelope import FRAME as ENVELOPE
 from vyre_driver.artifacts.neutral import FRAME as ARTIFACT
+from vyre_driver.artifacts.opening import FRAME as ENVELOPE
 from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import InvalidContainer, InvalidInput, InvalidProgram
 from vyre_driver.ir import BufferAccess, BufferDecl, DataType, Program, gid_x, load, store, u32

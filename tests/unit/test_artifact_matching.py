@@ -8,8 +8,7 @@ import pytest
 from upstream_graphs import artifact_of
 
 from vyre_driver.artifacts import NeutralArtifact
-from vyre_driver.artifacts.matching import matched_buffers
-from vyre_driver.artifacts.neutral import ArtifactNode, Resource
+from vyre_driver.artifacts.neutral import ArtifactNode, Resource, matched_buffers
 from vyre_driver.artifacts.parts import Lifetime
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import BufferDecl, DataType, Expr, Program, gid_x, load, store, u32

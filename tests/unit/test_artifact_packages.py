@@ -15,7 +15,7 @@ from upstream_graphs import bundle, cases, envelope_of, payload_of, write_packag
 
 from vyre_driver import from_artifact
 from vyre_driver.artifacts import Package
-from vyre_driver.artifacts.modules import read_modules
+from vyre_driver.artifacts.payload import read_modules
 from vyre_driver.errors import BackendUnavailable, FileUnusable, InvalidContainer, InvalidInput
 
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from vyre_driver.artifacts import (
     TargetPayload,
     read_artifact,
 )
-from vyre_driver.artifacts.data_types import as_json, data_type
-from vyre_driver.artifacts.documents import MAX_DEPTH, Document
-from vyre_driver.artifacts.envelope import FRAME as ENVELOPE
+from vyre_driver.artifacts.documents import MAX_DEPTH, Document, as_json, data_type
 from vyre_driver.artifacts.neutral import FRAME as ARTIFACT
+from vyre_driver.artifacts.opening import FRAME as ENVELOPE
 from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import FileUnusable, InvalidContainer, InvalidInput, InvalidProgram, UnsupportedFeature
 from vyre_driver.ir import BufferAccess, BufferDecl, DataType, MemoryKind, Program, gid_x, load, store
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vyre_driver.artifacts.frames import Frame
+    from vyre_driver.artifacts.documents import Frame
 
 CASES = cases()
 BIN_ADD = CASES["bin_Add"]

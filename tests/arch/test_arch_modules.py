@@ -239,4 +239,4 @@ def test_reading_modules_needs_no_lowering(imports: dict[str, set[str]]) -> None
         if below(imported, "lowering.emit") and not name.startswith("vyre_driver.lowering.emit")
     }
     versions = "vyre_driver.distributed.versions"
-    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.compiled", versions}
+    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.dispatch", versions}

@@ -15,7 +15,7 @@ from lacking_devices import lack_features
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.backends.reference import interpret
-from vyre_driver.backends.reference.floats import BINARY, UNARY, canonical
+from vyre_driver.backends.reference.arithmetic import FLOAT_BINARY, FLOAT_UNARY, canonical
 from vyre_driver.ir import (
     BinOp,
     BufferDecl,
@@ -134,7 +134,7 @@ def left_to_the_device(code: bytes) -> bytes:
 
 
 def wanted(op: BinOp | UnOp, *given: Floats) -> NDArray[np.uint32]:
-    function = BINARY[op] if isinstance(op, BinOp) else UNARY[op]
+    function = FLOAT_BINARY[op] if isinstance(op, BinOp) else FLOAT_UNARY[op]
     with np.errstate(all="ignore"):
         return canonical(function(*map(canonical, given))).view(np.uint32)
 

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from both_ways import run_on_device, run_reference
 
-from vyre_driver.backends.reference import doubles, extensions, floats
+from vyre_driver.backends.reference import arithmetic, extensions
 
 if TYPE_CHECKING:
     import types
@@ -43,9 +43,9 @@ def device_differences(
     if all(_same(one, received[name]).all() for name, one in expected.items()):
         return []
     settled = {name: np.ones(one.shape, bool) for name, one in expected.items()}
-    for arithmetic in _ARITHMETICS:
+    for instead in _ARITHMETICS:
         with ExitStack() as stack:
-            _patch(stack, *arithmetic)
+            _patch(stack, *instead)
             other, _ = run_reference(function, arguments, grid)
         for name, one in expected.items():
             settled[name] &= _same(one, other[name])
@@ -60,15 +60,15 @@ def device_differences(
 
 def _patch(stack: ExitStack, instead: float, zero: float) -> None:
     """Let the reference give other numbers for infinities, NaNs and zeros."""
-    canonical, held = floats.canonical, doubles._held  # noqa: SLF001 -- where all its results go through
+    canonical, held = arithmetic.canonical, extensions._held  # noqa: SLF001 -- where all its results go through
 
     def tame(values: NDArray[Any]) -> NDArray[Any]:
         kind = values.dtype.type
         return np.where(values == 0, kind(zero), np.where(np.isfinite(values), values, kind(instead)))
 
-    for module in (floats, extensions):
+    for module in (arithmetic, extensions):
         stack.enter_context(mock.patch.object(module, "canonical", lambda values: tame(canonical(values))))
-    stack.enter_context(mock.patch.object(doubles, "_held", lambda values: held(tame(values))))
+    stack.enter_context(mock.patch.object(extensions, "_held", lambda values: held(tame(values))))
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

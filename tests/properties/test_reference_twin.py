@@ -75,9 +75,9 @@ def test_how_many_invocations_run_at_once_does_not_matter(
 @example(0x3F801000, 0x3F801000, 0xBF802000)  # cancels to what a product rounded first would lose
 @example(0x3F800001, 0x33800000, 0x3F800000)  # half a step and a little more
 def test_fma_rounds_the_exact_value_once(a: int, b: int, c: int) -> None:
-    from vyre_driver.backends.reference import floats
+    from vyre_driver.backends.reference import arithmetic
 
     with np.errstate(all="ignore"):
-        operands = [floats.flushed(np.array([one], np.uint32).view(np.float32)) for one in (a, b, c)]
-        found = floats.fma(*operands)
+        operands = [arithmetic.flushed(np.array([one], np.uint32).view(np.float32)) for one in (a, b, c)]
+        found = arithmetic.fma(*operands)
     assert int(found.view(np.uint32)[0]) == twin.fused(*(twin.number(one) for one in (a, b, c)))

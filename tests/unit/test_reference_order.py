@@ -9,10 +9,9 @@ import pytest
 from reference_programs import F32, U32, WORDS, I, program, result
 
 from vyre_driver.backends.reference import interpret, run
-from vyre_driver.backends.reference.compiled import compile_program
+from vyre_driver.backends.reference.dispatch import Schedule, compile_program
 from vyre_driver.backends.reference.invocations import Grid
 from vyre_driver.backends.reference.memory import BufferMemory
-from vyre_driver.backends.reference.schedule import Schedule
 from vyre_driver.errors import (
     DivergentBarrier,
     ExecutionFault,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_driver.backends.reference import run
-from vyre_driver.backends.reference.doubles import DOUBLES
+from vyre_driver.backends.reference.extensions import DOUBLES
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,

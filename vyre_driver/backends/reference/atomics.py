@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.reference import floats
+from vyre_driver.backends.reference import arithmetic
 from vyre_driver.ir.operators import AtomicOp
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def _combined(op: AtomicOp, dtype: np.dtype[Any], old: Words, values: Words, exp
 
 
 def _sum(old: Words, values: Words) -> Words:
-    left, right = (floats.flushed(one.view(np.float32)) for one in (old, values))
-    return floats.canonical(left + right).view(np.uint32)
+    left, right = (arithmetic.flushed(one.view(np.float32)) for one in (old, values))
+    return arithmetic.canonical(left + right).view(np.uint32)
 
 
 def _rank(words: Words) -> Words:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.base import Backend, core_supported_ops
 from vyre_driver.backends.reference import BACKEND_ID
-from vyre_driver.backends.reference.compiled import MAX_SHARED_BYTES
-from vyre_driver.backends.reference.dispatch import interpret
+from vyre_driver.backends.reference.dispatch import MAX_SHARED_BYTES, interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
 from vyre_driver.backends.validate import validate_program

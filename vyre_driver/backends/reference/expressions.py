@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.reference import doubles, floats, integers
+from vyre_driver.backends.reference import arithmetic, extensions
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
-from vyre_driver.backends.reference.bodies import BodyRun
 from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_reduced
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
@@ -28,16 +27,46 @@ from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.walks import OPERANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.values import Values
+
+    Evaluate = Callable[[InvocationBatch], Values]
+    from collections.abc import Callable, Mapping
+
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.extensions import Application
     from vyre_driver.ir.functions.bodies import Body
 
-    Evaluate = Callable[[InvocationBatch], Values]
+
+class BodyRun:
+    """What evaluates a body; ``operands`` and ``parts`` look at the values before them, which :meth:`at` gives."""
+
+    def __init__(self, operands: Sequence[Evaluate]) -> None:
+        """Begin without parts."""
+        self._operands = operands
+        self._parts: list[Evaluate] = []
+        self._values: list[Values] = []
+
+    def at(self, place: int) -> Evaluate:
+        """Return what gives the value of an operand, or of a part behind them."""
+        return lambda _batch: self._values[place]
+
+    def add(self, part: Evaluate) -> Evaluate:
+        """Add the next part, and return what gives its value."""
+        self._parts.append(part)
+        return self.at(len(self._operands) + len(self._parts) - 1)
+
+    def __call__(self, batch: InvocationBatch) -> Values:
+        """Return the value of the last part for the active invocations."""
+        values = [evaluate(batch) for evaluate in self._operands]
+        self._values = values
+        for evaluate in self._parts:  # each of which looks at those before
+            values.append(evaluate(batch))  # noqa: PERF401
+        return values[-1]
+
 
 _PURE = Traits.NO_READS | Traits.NO_WRITES
 _COMPARISONS: dict[BinOp, Callable[[Any, Any], Any]] = {
@@ -106,7 +135,7 @@ class ExpressionCompiler:
         """Return one shared value."""
         if isinstance(expr, ex.LitF32):
             values = np.array([expr.bits], np.uint32).view(np.float32)
-            canonical = floats.canonical(values)
+            canonical = arithmetic.canonical(values)
             if self._canonical_literals:
                 values = canonical
             return Value(lambda _batch: values, DataType.F32, values.tobytes() == canonical.tobytes())
@@ -157,12 +186,14 @@ class ExpressionCompiler:
         if op in _COMPARISONS:
             return Value(_comparison(op, left, right), DataType.Bool)
         if left.dtype == DataType.F32:
-            function = floats.BINARY[op]
+            function = arithmetic.FLOAT_BINARY[op]
             first, second = _flushed(left), _flushed(right)
-            return Value(lambda batch: floats.canonical(function(first(batch), second(batch))), DataType.F32, is_canonical=True)
+            return Value(
+                lambda batch: arithmetic.canonical(function(first(batch), second(batch))), DataType.F32, is_canonical=True
+            )
         if op in {BinOp.DIV, BinOp.MOD}:
             return Value(_division(op, left, right), left.dtype)
-        return Value(_of_two(integers.BINARY[op], left.run, right.run), left.dtype)
+        return Value(_of_two(arithmetic.INTEGER_BINARY[op], left.run, right.run), left.dtype)
 
     def unary(self, expr: ex.Unary) -> Value:
         """Return what an operator makes of a value."""
@@ -175,13 +206,13 @@ class ExpressionCompiler:
         if op is UnOp.LOGICAL_NOT:
             is_true = truth_of(operand)
             return Value(lambda batch: ~is_true(batch), DataType.Bool)
-        if op in floats.PREDICATES:
-            test, own = floats.PREDICATES[op], operand.run
+        if op in arithmetic.FLOAT_PREDICATES:
+            test, own = arithmetic.FLOAT_PREDICATES[op], operand.run
             return Value(lambda batch: test(own(batch)), DataType.Bool)
         if operand.dtype == DataType.F32:
-            function, flat = floats.UNARY[op], _flushed(operand)
-            return Value(lambda batch: floats.canonical(function(flat(batch))), DataType.F32, is_canonical=True)
-        of_integer, run = integers.UNARY[op], operand.run
+            function, flat = arithmetic.FLOAT_UNARY[op], _flushed(operand)
+            return Value(lambda batch: arithmetic.canonical(function(flat(batch))), DataType.F32, is_canonical=True)
+        of_integer, run = arithmetic.INTEGER_UNARY[op], operand.run
         return Value(lambda batch: of_integer(run(batch)), operand.dtype)
 
     def select(self, expr: ex.Select) -> Value:
@@ -253,7 +284,7 @@ class ExpressionCompiler:
     def fma(self, expr: ex.Fma) -> Value:
         """Return a product and sum, rounded once."""
         a, b, c = (_flushed(self._value(one)) for one in (expr.a, expr.b, expr.c))
-        return Value(lambda batch: floats.fma(a(batch), b(batch), c(batch)), DataType.F32, is_canonical=True)
+        return Value(lambda batch: arithmetic.fma(a(batch), b(batch), c(batch)), DataType.F32, is_canonical=True)
 
     def subgroup_reduce(self, expr: ex.SubgroupReduce) -> Value:
         """Return the values of the subgroup, combined."""
@@ -350,7 +381,7 @@ def _of_two(function: Callable[[Values, Values], Any], left: Evaluate, right: Ev
 
 def _flushed(value: Value) -> Evaluate:
     run = value.run
-    return run if value.is_canonical else lambda batch: floats.flushed(run(batch))
+    return run if value.is_canonical else lambda batch: arithmetic.flushed(run(batch))
 
 
 def truth_of(value: Value) -> Evaluate:
@@ -366,7 +397,7 @@ def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
     if dtype in INTEGERS or dtype == DataType.Bool:
         return _of_two(compare, left.run, right.run)
     if dtype == DataType.F64:
-        return _of_two(lambda one, other: compare(doubles.numbers(one), doubles.numbers(other)), left.run, right.run)
+        return _of_two(lambda one, other: compare(extensions.numbers(one), extensions.numbers(other)), left.run, right.run)
     if dtype not in VECTORS or op not in {BinOp.EQ, BinOp.NE}:
         refuse(f"{op.name} of {dtype}")
     differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)
@@ -380,13 +411,13 @@ def _unpacked(op: UnOp, run: Evaluate) -> Evaluate:
 
 def _division(op: BinOp, left: Value, right: Value) -> Evaluate:
     is_signed = left.dtype == DataType.I32
-    function = integers.DIVISION[op, is_signed]
+    function = arithmetic.INTEGER_DIVISION[op, is_signed]
     if not is_signed:
         return _of_two(function, left.run, right.run)
 
     def run(batch: InvocationBatch) -> Values:
         dividend, divisor = left.run(batch), right.run(batch)
-        wrong = integers.has_no_quotient(dividend, divisor)
+        wrong = arithmetic.has_no_quotient(dividend, divisor)
         if wrong.any():
             first = int(np.argmax(wrong))
             pair = [int(one[first if len(one) > 1 else 0]) for one in (dividend, divisor)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.backends.reference import floats
+from vyre_driver.backends.reference import arithmetic
 from vyre_driver.backends.reference.values import spread
 from vyre_driver.errors import ExecutionFault, StepBudgetExceeded
 from vyre_driver.ir.operators import BinOp, SubgroupOp
@@ -268,13 +268,13 @@ def subgroup_reduced(batch: InvocationBatch, op: SubgroupOp, values: Values) -> 
     table[groups, lanes] = spread(values, len(lanes))
     if not is_float:
         return np.asarray(_REDUCTIONS[op].reduce(table, axis=1, dtype=values.dtype)[groups])
-    table = floats.flushed(table)
-    combine = floats.BINARY[BinOp[op.name]]
+    table = arithmetic.flushed(table)
+    combine = arithmetic.FLOAT_BINARY[BinOp[op.name]]
     there = np.zeros(table.shape, np.bool_)
     there[groups, lanes] = True
     total = np.full(count, identity, np.float32)
     for lane in range(batch.grid.lanes):
-        total = np.where(there[:, lane], floats.canonical(combine(total, table[:, lane])), total)
+        total = np.where(there[:, lane], arithmetic.canonical(combine(total, table[:, lane])), total)
     return total[groups]
 
 

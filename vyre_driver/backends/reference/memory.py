@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.reference.atomics import commuting_kind, updated, updated_unused
-from vyre_driver.backends.reference.order import AccessLog, OrderMatters
-from vyre_driver.backends.reference.races import RaceLog, stores_of_two
+from vyre_driver.backends.reference.order import AccessLog, OrderMatters, RaceLog, stores_of_two
 from vyre_driver.backends.reference.values import layout_of, spread
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.backends.reference import floats
+from vyre_driver.backends.reference import arithmetic
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.numpy_types import ElementForm, numpy_element
@@ -93,7 +93,7 @@ def cast(values: Values, source: DataType, target: DataType) -> Values:
 
 def _truth(values: Values, source: DataType) -> Values:
     if source == DataType.F32:
-        values = floats.flushed(values)
+        values = arithmetic.flushed(values)
     truth = values != 0
     return np.asarray(truth.any(axis=1) if truth.ndim > 1 else truth)
 

@@ -1,6 +1,13 @@
-"""Integer arithmetic: everything wraps, and counts of shifts and rotations are taken modulo the width.
+"""Arithmetic on integers and f32, on values of many invocations.
 
-Source: spec item 1.7, integers.
+Integers wrap, and counts of shifts and rotations are taken modulo the width.
+
+f32 has one NaN and no subnormals, and every result is rounded once to the nearest f32. Operands and results are canonical: any
+NaN is 7FC00000 hex, and a subnormal is the zero of its sign. Values that are only moved keep their bits. The functions that
+IEEE 754 does not require to be exact (sine, exponential, ...) are those of f64, rounded to f32: the nearest f32 but for cases
+closer to a tie than f64 can tell.
+
+Source: spec item 1.7, integers and floats.
 """
 
 from __future__ import annotations
@@ -15,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.backends.reference.values import Values
+
 
 _LOW_WORD = np.uint64(0xFFFF_FFFF)
 _THIRTY_TWO = np.uint64(32)
@@ -60,7 +68,7 @@ def _rotate_right(left: Values, right: Values) -> Values:
     return _rotate_left(left, np.asarray(np.zeros(1, left.dtype) - right))
 
 
-def _distance(left: Values, right: Values) -> Values:
+def _integer_distance(left: Values, right: Values) -> Values:
     return np.where(left > right, left - right, right - left)
 
 
@@ -135,7 +143,7 @@ def _reversed_bits(words: Values) -> Values:
     return words.byteswap()
 
 
-BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
+INTEGER_BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
     BinOp.ADD: np.add,
     BinOp.SUB: np.subtract,
     BinOp.MUL: np.multiply,
@@ -150,23 +158,130 @@ BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
     BinOp.SHR: lambda left, right: left >> _count(right),
     BinOp.ROTATE_LEFT: _rotate_left,
     BinOp.ROTATE_RIGHT: _rotate_right,
-    BinOp.ABS_DIFF: _distance,
+    BinOp.ABS_DIFF: _integer_distance,
     BinOp.SATURATING_ADD: _saturating_add,
     BinOp.SATURATING_SUB: _saturating_sub,
     BinOp.SATURATING_MUL: _saturating_mul,
     BinOp.MUL_HIGH: _mul_high,
 }
-DIVISION: dict[tuple[BinOp, bool], Callable[[Values, Values], Values]] = {
+INTEGER_DIVISION: dict[tuple[BinOp, bool], Callable[[Values, Values], Values]] = {
     (BinOp.DIV, False): _divide_unsigned,
     (BinOp.MOD, False): _modulo_unsigned,
     (BinOp.DIV, True): _divide_signed,
     (BinOp.MOD, True): _modulo_signed,
 }
-UNARY: dict[UnOp, Callable[[Values], Values]] = {
+INTEGER_UNARY: dict[UnOp, Callable[[Values], Values]] = {
     UnOp.NEGATE: lambda values: np.zeros(1, values.dtype) - values,
     UnOp.BIT_NOT: np.invert,
     UnOp.POPCOUNT: _unsigned(_popcount),
     UnOp.CLZ: _unsigned(_leading_zeros),
     UnOp.CTZ: _unsigned(_trailing_zeros),
     UnOp.REVERSE_BITS: _unsigned(_reversed_bits),
+}
+
+
+NAN = np.array(0x7FC0_0000, np.uint32).view(np.float32)[()]
+LEAST_NORMAL = np.float32(2.0**-126)
+_ONE, _ZERO, _HALF = np.float32(1), np.float32(0), np.float32(0.5)
+
+
+def flushed(values: Values) -> Values:
+    """Return f32 values with zeros of their sign for subnormals."""
+    small = np.abs(values) < LEAST_NORMAL
+    return np.where(small, np.copysign(_ZERO, values), values) if small.any() else values
+
+
+def canonical(values: Values) -> Values:
+    """Return f32 values without subnormals and with one NaN."""
+    values = flushed(values)
+    nans = np.isnan(values)
+    return np.where(nans, NAN, values) if nans.any() else values
+
+
+def fma(a: Values, b: Values, c: Values) -> Values:
+    """Return a * b + c of canonical f32 values, rounded once.
+
+    The product of two f32 is exact in f64. The sum is rounded to odd there, that is to the neighbour with the odd last bit
+    where it is not exact, and so the rounding to f32 sees on which side of a tie it lies.
+    """
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = np.asarray(product + addend)
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    bits = total.view(np.int64)
+    inexact = (error != 0) & np.isfinite(error) & np.isfinite(total) & (bits & 1 == 0)
+    step = np.where((error > 0) == (total > 0), 1, -1)
+    odd = np.where(inexact, bits + step, bits).view(np.float64)
+    return canonical(odd.astype(np.float32))
+
+
+def _minimum(left: Values, right: Values) -> Values:
+    return np.where(np.isnan(left) | (right < left), right, left)
+
+
+def _maximum(left: Values, right: Values) -> Values:
+    return np.where(np.isnan(left) | (right > left), right, left)
+
+
+def _float_distance(left: Values, right: Values) -> Values:
+    return np.asarray(np.abs(left - right))
+
+
+def _rounded(values: Values) -> Values:
+    """Return the nearest integers, of two the one farther from zero; adding a half first would round twice."""
+    whole = np.trunc(values)
+    away = np.abs(values - whole) >= _HALF
+    return np.asarray(np.copysign(np.where(away, whole + np.copysign(_ONE, values), whole), values))
+
+
+def _sign(values: Values) -> Values:
+    return np.where(np.isnan(values), NAN, np.where(values == 0, _ZERO, np.copysign(_ONE, values)))
+
+
+def _wide(function: Callable[[Any], Any]) -> Callable[[Values], Values]:
+    def narrowed(values: Values) -> Values:
+        return np.asarray(function(values.astype(np.float64)).astype(np.float32))
+
+    return narrowed
+
+
+FLOAT_BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
+    BinOp.ADD: np.add,
+    BinOp.SUB: np.subtract,
+    BinOp.MUL: np.multiply,
+    BinOp.DIV: np.divide,
+    BinOp.MIN: _minimum,
+    BinOp.MAX: _maximum,
+    BinOp.ABS_DIFF: _float_distance,
+}
+FLOAT_UNARY: dict[UnOp, Callable[[Values], Values]] = {
+    UnOp.NEGATE: np.negative,
+    UnOp.ABS: np.abs,
+    UnOp.SQRT: np.sqrt,
+    UnOp.FLOOR: np.floor,
+    UnOp.CEIL: np.ceil,
+    UnOp.TRUNC: np.trunc,
+    UnOp.ROUND: _rounded,
+    UnOp.SIGN: _sign,
+    UnOp.RECIPROCAL: lambda values: _ONE / values,
+    UnOp.INVERSE_SQRT: lambda values: _ONE / np.sqrt(values),
+    UnOp.COS: _wide(np.cos),
+    UnOp.SIN: _wide(np.sin),
+    UnOp.TAN: _wide(np.tan),
+    UnOp.ACOS: _wide(np.arccos),
+    UnOp.ASIN: _wide(np.arcsin),
+    UnOp.ATAN: _wide(np.arctan),
+    UnOp.EXP: _wide(np.exp),
+    UnOp.EXP2: _wide(np.exp2),
+    UnOp.LOG: _wide(np.log),
+    UnOp.LOG2: _wide(np.log2),
+    UnOp.SINH: _wide(np.sinh),
+    UnOp.COSH: _wide(np.cosh),
+    UnOp.TANH: _wide(np.tanh),
+}
+FLOAT_PREDICATES: dict[UnOp, Callable[[Values], Values]] = {
+    UnOp.IS_NAN: np.isnan,
+    UnOp.IS_INF: np.isinf,
+    UnOp.IS_FINITE: np.isfinite,
 }

@@ -26,7 +26,7 @@ from vyre_driver.ir.canonical import canonical_bytes, canonical_floats, canonica
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
-from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.format import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
 from vyre_driver.ir.wire.reader import TermReader
 from vyre_driver.lowering.program_fields import program_of, values_of

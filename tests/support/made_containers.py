@@ -9,8 +9,7 @@ from blake3 import blake3
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.builders import store, u32
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.wire.format import HEADER_BYTES
-from vyre_driver.ir.wire.leb import leb
+from vyre_driver.ir.wire.format import HEADER_BYTES, leb
 
 SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()
 PLAIN = b"\3\0\0"

@@ -18,12 +18,12 @@ from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.builders import (
     f64,
     let,
+    operation,
     store,
     u32,
     u64,
 )
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.nodes import IndirectDispatch, Trap
 from vyre_driver.ir.operators import UnOp
 from vyre_driver.ir.validation.rules import Rule

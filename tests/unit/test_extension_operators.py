@@ -32,11 +32,11 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import extension_id
-from vyre_driver.ir.expression_text import expression_pieces
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, application, extension, known_operator
 from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
+from vyre_driver.ir.text import expression_pieces
 from vyre_driver.ir.validation.validate import examine, validate
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.extensions import LOWERED

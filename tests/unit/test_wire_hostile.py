@@ -12,9 +12,8 @@ from made_containers import SMALL, body_of, buffer_row, metadata, record, signed
 from vyre_driver.errors import InvalidContainer
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
-from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.format import Cursor, leb
 from vyre_driver.ir.wire.grammar import read_dtype
-from vyre_driver.ir.wire.leb import leb
 from vyre_driver.ir.wire.reader import TermReader
 
 HUGE = [0xFFFF_FFFF, 2**63, 2**64 - 1]

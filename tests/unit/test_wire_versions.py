@@ -44,7 +44,7 @@ from vyre_driver.ir.predicates import (
     ShapePredicate,
 )
 from vyre_driver.ir.wire import format as wire_format
-from vyre_driver.ir.wire.leb import leb
+from vyre_driver.ir.wire.format import leb
 
 SEVEN = struct.pack("<I", 7)
 MINUS_ONE = leb(2**64 - 1)

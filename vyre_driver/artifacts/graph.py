@@ -39,7 +39,7 @@ from vyre_driver.ir.fields import brief, encoded_text, instance
 from vyre_driver.ir.fields import refuse as refuse_field
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
-from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.format import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

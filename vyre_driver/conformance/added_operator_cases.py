@@ -12,8 +12,8 @@ from vyre_driver.conformance.case import Case, case_of, elementwise, output
 from vyre_driver.conformance.patterns import NUMPY, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.builders import bitcast
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.ir.operators import BinOp
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir import functions
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.extension_builders import (
+from vyre_driver.ir.builders import (
     bitcast,
     convert,
     operation,
@@ -20,6 +19,7 @@ from vyre_driver.ir.extension_builders import (
     unpack_bf16,
     unpack_f16,
 )
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
 
 if TYPE_CHECKING:

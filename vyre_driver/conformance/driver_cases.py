@@ -15,8 +15,8 @@ from vyre_driver.conformance.case import Case, case_of, case_of_each
 from vyre_driver.conformance.patterns import edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.builders import bitcast, convert, floor_divide, operation
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.extension_builders import bitcast, convert, floor_divide, operation
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
 
 if TYPE_CHECKING:

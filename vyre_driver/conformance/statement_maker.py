@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, Known, computed_types
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir.builders import bitcast
 from vyre_driver.ir.expressions import Var
-from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import MemoryOrdering, SubgroupOp
 from vyre_driver.ir.terms import Traits, terms_within
 

@@ -24,16 +24,20 @@ from vyre_driver.ir.builders import (
     atomic_xor,
     barrier,
     binop,
+    bitcast,
     block,
     boolean,
     buf_len,
     call,
     call_region,
     cast,
+    convert,
     cos,
     exp,
     f32,
     f64,
+    floor_divide,
+    floor_modulo,
     fma,
     forever,
     gid_x,
@@ -51,6 +55,9 @@ from vyre_driver.ir.builders import (
     loop,
     maximum,
     minimum,
+    operation,
+    pack_bf16,
+    pack_f16,
     region,
     return_,
     saturating_sub,
@@ -68,6 +75,8 @@ from vyre_driver.ir.builders import (
     u32,
     u64,
     unop,
+    unpack_bf16,
+    unpack_f16,
     var,
     wid_x,
     wid_y,
@@ -75,17 +84,6 @@ from vyre_driver.ir.builders import (
 )
 from vyre_driver.ir.dtypes import DataType, extension_id
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
-from vyre_driver.ir.extension_builders import (
-    bitcast,
-    convert,
-    floor_divide,
-    floor_modulo,
-    operation,
-    pack_bf16,
-    pack_f16,
-    unpack_bf16,
-    unpack_f16,
-)
 from vyre_driver.ir.inlining import inline_calls
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element

@@ -22,9 +22,9 @@ from printing.words import (
 )
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expression_text import operator_text
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import COMPARISONS, LOGICAL, BinOp, SubgroupOp, UnOp
+from vyre_driver.ir.text import operator_text
 from vyre_driver.lang.types import COMPUTED, SCALARS
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LitF32, Var
-from vyre_driver.ir.builders import cast, f32, maximum, minimum, select, sqrt, u32, unop
+from vyre_driver.ir.builders import bitcast, cast, f32, maximum, minimum, select, sqrt, u32, unop
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
-from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.extensions import EXTENSIONS, application, extension
 from vyre_driver.ir.operators import UnOp
 from vyre_driver.ir.walks import OPERANDS

@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vyre_driver.ir.wire._scan import Walk
-from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.format import Cursor
 
 class TermMaker:
     def __init__(

@@ -17,7 +17,7 @@ from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.ir.terms import Term
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire._scan import Grammar
-from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
+from vyre_driver.ir.wire.format import Cursor, refuse_bytes
 
 if TYPE_CHECKING:
     import enum

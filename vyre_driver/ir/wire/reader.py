@@ -27,7 +27,7 @@ from vyre_driver.ir.terms import KEY_BYTES, Traits
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire._scan import Walk
 from vyre_driver.ir.wire._terms import TermMaker
-from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
+from vyre_driver.ir.wire.format import Cursor, read_predicate, refuse_bytes
 from vyre_driver.ir.wire.grammar import (
     GRAMMAR,
     GRAMMAR_OF_SUMS,
@@ -39,7 +39,6 @@ from vyre_driver.ir.wire.grammar import (
     limits,
     refuse_fault,
 )
-from vyre_driver.ir.wire.predicates import read_predicate
 from vyre_driver.ir.wire.writer import check_buffer, hints_bytes, shape_bytes
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from vyre_driver.ir.nodes import OpaqueNode, op_id, spliced
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.terms import Traits, large_terms_within, terms_within
 from vyre_driver.ir.wire import format as wire_format
-from vyre_driver.ir.wire.leb import leb
-from vyre_driver.ir.wire.predicates import predicate_bytes
+from vyre_driver.ir.wire.format import leb, predicate_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

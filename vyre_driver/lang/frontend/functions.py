@@ -6,9 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.builders import operation
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Fma
-from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.functions import round_half_even
 from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
 from vyre_driver.lang.frontend import integers, wide

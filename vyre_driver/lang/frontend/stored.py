@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.builders import operation
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, Load
-from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import BinOp

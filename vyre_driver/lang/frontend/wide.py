@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitU32, Unary
+from vyre_driver.ir.builders import operation
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, Select
-from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend.values import Number, literal, zero
 from vyre_driver.lang.types import bool_, f64, i32, i64, u32, u64

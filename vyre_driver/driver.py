@@ -35,7 +35,6 @@ from vyre_driver.runtime.stream import stream_of
 from vyre_driver.runtime.warming import WarmReport, warm
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.telemetry.events import EventKind, Events
-from vyre_driver.telemetry.observing import observe
 from vyre_driver.telemetry.prometheus import metrics_of
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer.enable import STATISTICS_FEATURE
@@ -149,7 +148,6 @@ class Driver(BaseDriver):
         is_usual = STATISTICS_FEATURE not in device_opened.features
         pipelines = FirstPipelines(self.cache, self.device, is_usual=is_usual, remote=remote)
         self.context = Context(device_opened, self.cache, room, pipelines, self.events, self.strict, recording_of_settings())
-        observe(self)
         tell_opened(self)
 
     @property

@@ -20,7 +20,7 @@ from traces import faults, on_device, on_host, thread_names
 from vyre_driver import Driver, DriverPool
 from vyre_driver import driver as driver_module
 from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput
-from vyre_driver.profiling import bandwidth
+from vyre_driver.profiling import profile as profiles
 from vyre_driver.profiling.trace_events import joined, read_document
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.layer import _layer
@@ -367,10 +367,10 @@ def test_a_report_takes_no_buffer_larger_than_the_device_allows(
         return dataclasses.replace(found, limits=dataclasses.replace(found.limits, max_storage_buffer_range=limit))
 
     monkeypatch.setattr(driver_module, "select_device", select)
-    monkeypatch.setattr(bandwidth, "_known", {})
+    monkeypatch.setattr(profiles, "_known", {})
     with Driver() as driver:
         with driver.profile() as profile:
             step(driver)(X, push_constants=PUSH)
         assert "step" in profile.summary()
         profile.save_html(tmp_path / "report.html")
-        assert bandwidth.measure_bandwidth(driver) > 0
+        assert profiles.measure_bandwidth(driver) > 0

@@ -10,8 +10,8 @@ from extras import imported
 from literals import refusal
 
 from vyre_driver.errors import DispatchTimeout, InvalidSetting
+from vyre_driver.profiling.opened import tell_opened
 from vyre_driver.telemetry.events import Event, EventKind, Events, Failure
-from vyre_driver.telemetry.observing import observe
 from vyre_driver.telemetry.opentelemetry import OpenTelemetrySpans, export
 
 if TYPE_CHECKING:
@@ -145,11 +145,11 @@ def test_of_an_isolated_driver_what_is_counted_here_is_exported() -> None:
 
 def test_nothing_is_exported_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     driver: Any = Opened()
-    observe(driver)
+    tell_opened(driver)
     assert repr(driver.events) == "<vyre_driver.Events none yet, 0 listeners>"
     monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
     imported("opentelemetry.trace")
-    observe(driver)
+    tell_opened(driver)
     assert repr(driver.events) == "<vyre_driver.Events none yet, 2 listeners>"
 
 
@@ -158,7 +158,7 @@ def test_what_is_asked_for_and_cannot_be_exported_is_an_error(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     driver: Any = Opened()
-    kind, code, message = refusal(lambda: observe(driver))
+    kind, code, message = refusal(lambda: tell_opened(driver))
     assert (kind, code) == (InvalidSetting, 2401)
     assert message.startswith(
         "spans and metrics are to be exported, and opentelemetry-api 1.30 or later cannot be used (import of opentelemetry"

@@ -9,20 +9,19 @@ import pytest
 from traces import faults
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.profiling.charts import histogram
-from vyre_driver.profiling.clocks import DeviceClock, clock_of
-from vyre_driver.profiling.figures import KernelTimes, figures_of
-from vyre_driver.profiling.recording import (
+from vyre_driver.profiling.recorder import (
+    DeviceClock,
     DeviceSpan,
     HostSpan,
     Recording,
+    clock_of,
     device_spans,
     host_spans,
     with_overlaps_marked,
     with_submissions,
 )
-from vyre_driver.profiling.report import html_of
-from vyre_driver.profiling.summary import text_of
+from vyre_driver.profiling.report import histogram, html_of
+from vyre_driver.profiling.summary import KernelTimes, figures_of, text_of
 from vyre_driver.profiling.trace_events import document_of, joined, read_document, write_document
 from vyre_driver.telemetry._timeline import Timeline, label_of
 from vyre_driver.telemetry.events import EventKind, Events

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cli.options import say
 from vyre_driver.errors import FileUnusable, InvalidCommand
 from vyre_driver.process.whole_files import write_whole
-from vyre_driver.profiling.program import ProgramProfile
+from vyre_driver.profiling.profile import ProgramProfile
 from vyre_driver.profiling.report import html_of
 from vyre_driver.profiling.summary import text_of
 from vyre_driver.profiling.trace_events import joined, read_document, write_document

@@ -37,7 +37,6 @@ from vyre_driver.profiling.opened import tell_opened
 from vyre_driver.runtime.base import BaseDriver
 from vyre_driver.runtime.compiling import name_of
 from vyre_driver.telemetry.events import EventKind, Events
-from vyre_driver.telemetry.observing import observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,8 +116,7 @@ class IsolatedDriver(BaseDriver):
         self.strict = bool(self._there.child.facts["strict"])
         # After a restart the same device is meant, also where the best one would be another by then.
         self._job["device"] = f"uuid:{self.device.device_uuid.hex()}" if device is None else device
-        observe(self, is_isolated=True)
-        tell_opened(self)
+        tell_opened(self, is_isolated=True)
 
     def child(self) -> Child:
         """Return the process that is there, started anew where the last one has ended.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.isolated.arena import MappedArena
     from vyre_driver.isolated.places import Encoded
-    from vyre_driver.profiling.recording import Recording
+    from vyre_driver.profiling.recorder import Recording
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.kernel import Kernel
 

@@ -1,20 +1,24 @@
-"""A profile: what drivers do within a block, for a trace, a summary and a report."""
+"""Profiles, for a trace, a summary and a report: of what drivers do within a block, and of all that a process opens."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vyre_driver import settings
 from vyre_driver.checks import is_whole
 from vyre_driver.display.line import count, one_line
-from vyre_driver.errors import DispatchFailed, ForkError, InvalidInput
+from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, InvalidInput, InvalidSetting, UnsupportedFeature
 from vyre_driver.process.whole_files import write_whole
-from vyre_driver.profiling.bandwidth import known_bandwidth
-from vyre_driver.profiling.recorder import Recorder
+from vyre_driver.profiling.recorder import Recorder, clock_of
 from vyre_driver.profiling.report import html_of
 from vyre_driver.profiling.summary import text_of
 from vyre_driver.profiling.trace_events import document_of, write_document
+from vyre_driver.runtime.base import OPENED
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,9 +26,69 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from vyre_driver.profiling.recording import Recording
+    from vyre_driver.profiling.recorder import Recording
     from vyre_driver.profiling.trace_events import Document
     from vyre_driver.runtime.base import BaseDriver
+
+_MOST_BYTES = 1 << 28
+_COPIES = 8
+_NS_PER_S = 1e9
+_known: dict[bytes, float] = {}  # by the device's uuid
+
+
+def known_bandwidth(driver: BaseDriver) -> float | None:
+    """Return what ``measure_bandwidth`` found on the device before, or finds now; None where it cannot."""
+    uuid = driver.device.device_uuid
+    if uuid not in _known:
+        try:
+            _known[uuid] = measure_bandwidth(driver)
+        except (UnsupportedFeature, DeviceOutOfMemory):
+            return None
+    return _known[uuid]
+
+
+def measure_bandwidth(driver: BaseDriver) -> float:
+    """Return the bytes a second that copies on the device read and write together, by the device's clock, the best of eight.
+
+    It takes two buffers of up to 256 MiB, as large as the device allows, a 32nd of its memory at most.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the device has no clock that can be read.
+    DeviceOutOfMemory
+        If the buffers do not fit.
+    DispatchFailed
+        If the driver is closed, or the copies fail.
+    """
+    device = driver.context.device
+    if not device.is_timed:
+        raise UnsupportedFeature(
+            f"{driver.device.name!r} has no clock by which copies could be timed",
+            fix="give bandwidth= in bytes a second",
+            feature="timestamps",
+        )
+    limit = driver.device.limits.max_storage_buffer_range
+    byte_len = max(min(_MOST_BYTES, driver.device.device_local_bytes // 32, limit) & ~0xFF, 256)
+    source, target = (driver.zeros(byte_len, "u1") for _ in range(2))
+    family = driver.device.compute_family
+    kept = _layer.keep_intervals(device.layer, _MOST_BYTES)
+    try:
+        before = len(_layer.intervals(device.layer))
+        for _ in range(_COPIES):
+            source.copy_to(target)
+        found = _layer.intervals(device.layer)[before:]
+    finally:
+        del kept
+        source.close()
+        target.close()
+    clock = clock_of(
+        [_layer.Moment(0, 0, 0)], driver.device.limits.timestamp_period_ns, family.timestamp_valid_bits if family else 64
+    )
+    assert clock is not None  # noqa: S101 -- there is a moment
+    shortest = min((clock.host_time_ns(one.last - one.first) for one in found), default=0)
+    return 2 * byte_len * _NS_PER_S / max(shortest, 1)
+
 
 MOST_EVENTS = 250_000
 _MOST = 1 << 24
@@ -174,3 +238,73 @@ class Profile:
         """Return what it is of, and how far it is, on one line."""
         names = ", ".join(dict.fromkeys(one.driver.device.name for one in self._recorders))
         return one_line("Profile", f"of {names or 'no driver'}", self._state, count(len(self._recorders), "driver"))
+
+
+class ProgramProfile(Profile):
+    """A profile of every driver that this process opens from ``start`` to ``stop``, and of no fork's."""
+
+    def __init__(self, events: int | None = None) -> None:
+        """Record nothing yet; ``events`` as of ``Driver.profile``."""
+        super().__init__((), events)
+        self._lock = threading.Lock()
+
+    @property
+    def has_drivers(self) -> bool:
+        """Whether any was opened."""
+        return bool(self._recorders)
+
+    def start(self) -> None:
+        """Begin with the next driver that is opened."""
+        super().start()
+        OPENED.append(self._follow)
+
+    def stop(self) -> None:
+        """End with those that are open now."""
+        if self._follow in OPENED:
+            OPENED.remove(self._follow)
+        super().stop()
+
+    def _follow(self, driver: BaseDriver) -> None:
+        if os.getpid() == self._pid:
+            made = Recorder(driver, self._most)
+            made.start()
+            with self._lock:
+                self._recorders.append(made)
+
+
+_of_process: list[tuple[int, ProgramProfile]] = []
+
+
+def trace_until_exit() -> None:
+    """Have the drivers that are opened from now on traced into the file that VYRE_TRACE names, when the process ends.
+
+    Raises
+    ------
+    InvalidSetting
+        If the file cannot be written.
+    """
+    if any(pid == os.getpid() for pid, _ in _of_process):
+        return
+    path = settings.absolute_path(settings.TRACE)
+    assert path is not None  # noqa: S101 -- the caller has looked
+    named = Path(str(path).replace("{pid}", str(os.getpid())))
+    if named.is_dir() or not os.access(named.parent, os.W_OK):
+        where = "which is a folder" if named.is_dir() else "in a folder that is not there or cannot be written"
+        raise InvalidSetting(
+            f"{settings.TRACE.variable} is {str(path)!r}, {where}",
+            fix=f"set {settings.TRACE.variable} to a file in a folder that is there and may be written to, or unset it",
+            variable=settings.TRACE.variable,
+            value=str(path),
+        )
+    made = ProgramProfile()
+    made.start()
+    _of_process.append((os.getpid(), made))
+    atexit.register(_write_at_exit, made, named)
+
+
+def _write_at_exit(profile: ProgramProfile, path: Path) -> None:
+    if (os.getpid(), profile) not in _of_process:  # a fork
+        return
+    profile.stop()
+    if profile.has_drivers:
+        profile.save(path)

@@ -1,17 +1,139 @@
-"""The figures of a trace as text."""
+"""What a trace comes to: kernels by their time on the device, the host's time, and the device's idle times, also as text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.display.line import count
-from vyre_driver.profiling.figures import figures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from vyre_driver.profiling.figures import Figures, TrackTimes
-    from vyre_driver.profiling.trace_events import Document
+    from vyre_driver.profiling.trace_events import Document, Event
+
+_DEVICE = "device "
+_NS_PER_US = 1e3
+_US_PER_S = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """The dispatches of one name on the device; times in us. ``bytes_each`` is 0 where it is not known or not always equal."""
+
+    name: str
+    category: str
+    count: int
+    total_us: float
+    median_us: float
+    p90_us: float
+    durations_us: tuple[float, ...]
+    moved_bytes: int
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """What it has moved a second of its time; None where the bytes are not known."""
+        return self.moved_bytes / (self.total_us / _US_PER_S) if self.moved_bytes and self.total_us else None
+
+
+@dataclass(frozen=True, slots=True)
+class TrackTimes:
+    """One queue of a device: the span from its first work to its last, what it was busy of that, and its longest gaps.
+
+    A gap is (when it began, how long it took), in us.
+    """
+
+    name: str
+    from_us: float
+    to_us: float
+    busy_us: float
+    gaps: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of it. ``host`` has the count and the seconds of each stage by its name; one counts in what is around it too."""
+
+    kernels: Sequence[KernelTimes]
+    tracks: Sequence[TrackTimes]
+    host: Mapping[str, tuple[int, float]]
+    failures: int
+    seconds: float
+    about: Mapping[str, Any]
+
+
+_MOST_GAPS = 5
+
+
+def figures_of(document: Document) -> Figures:
+    """Return the figures of a document."""
+    events = document["traceEvents"]
+    complete = [one for one in events if one["ph"] == "X"]
+    on_device = [one for one in complete if one["cat"].startswith(_DEVICE)]
+    host: dict[str, tuple[int, float]] = {}
+    for one in complete:
+        if not one["cat"].startswith((_DEVICE, "call", "failure")):
+            number, seconds = host.get(one["name"], (0, 0.0))
+            host[one["name"]] = number + 1, seconds + one["dur"] / _US_PER_S
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    return Figures(
+        kernels=_kernels(on_device),
+        tracks=_tracks(on_device, names),
+        host=dict(sorted(host.items(), key=lambda item: -item[1][1])),
+        failures=sum(one["cat"] == "failure" for one in events if "cat" in one),
+        seconds=document["otherData"]["seconds"],
+        about=document["otherData"],
+    )
+
+
+def _kernels(on_device: Iterable[Event]) -> list[KernelTimes]:
+    durations: dict[tuple[str, str], list[float]] = defaultdict(list)
+    moved: dict[tuple[str, str], int] = defaultdict(int)
+    for one in on_device:
+        key = one["name"], one["cat"].removeprefix(_DEVICE)
+        durations[key].append(one["dur"])
+        moved[key] += one["args"].get("bytes", 0)
+    found = [
+        KernelTimes(
+            name,
+            category,
+            len(each),
+            sum(each),
+            statistics.median(each),
+            _p90(each),
+            tuple(each),
+            moved[name, category],
+        )
+        for (name, category), each in durations.items()
+    ]
+    return sorted(found, key=lambda one: -one.total_us)
+
+
+def _p90(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]
+
+
+def _tracks(on_device: Iterable[Event], names: Mapping[tuple[int, int], str]) -> list[TrackTimes]:
+    by_track: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    for one in on_device:
+        by_track[one["pid"], one["tid"]].append(one)
+    found = []
+    for track, events in sorted(by_track.items()):
+        gaps, busy_us = [], 0.0
+        first = until = events[0]["ts"]
+        for one in sorted(events, key=lambda event: event["ts"]):
+            if one["ts"] > until:
+                gaps.append((until, one["ts"] - until))
+            ends = one["ts"] + one["dur"]
+            busy_us += max(0.0, ends - max(until, one["ts"]))
+            until = max(until, ends)
+        longest = tuple(sorted(gaps, key=lambda gap: -gap[1])[:_MOST_GAPS])
+        found.append(TrackTimes(names.get(track, str(track)), first, until, busy_us, longest))
+    return found
+
 
 _MOST_KERNELS = 15
 _MOST_STAGES = 12
@@ -21,7 +143,7 @@ _WIDEST = 32
 def text_of(document: Document, bandwidth: float | None = None) -> str:
     """Return the summary of a document; ``bandwidth`` are bytes a second of the device's memory, None where not known."""
     figures = figures_of(document)
-    parts = [_head(figures), _kernels(figures, bandwidth), _device(figures.tracks), _host(figures)]
+    parts = [_head(figures), _kernel_table(figures, bandwidth), _device(figures.tracks), _host(figures)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -51,7 +173,7 @@ def _head(figures: Figures) -> str:
     return "\n".join([f"Profile of {duration(figures.seconds * 1e6)}{failed}", *notes_of(figures)])
 
 
-def _kernels(figures: Figures, bandwidth: float | None) -> str:
+def _kernel_table(figures: Figures, bandwidth: float | None) -> str:
     rows = [("on the device", "count", "total", "median", "p90", "moves", "of the copy's")]
     for one in figures.kernels[:_MOST_KERNELS]:
         moved = one.bytes_per_second

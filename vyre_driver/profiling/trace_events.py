@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from vyre_driver.profiling.recording import DeviceSpan, HostSpan, Recording
+    from vyre_driver.profiling.recorder import DeviceSpan, HostSpan, Recording
 
 FORMAT, VERSION = "vyre_driver.trace", 1
 DEVICE_TRACKS = 1 << 24  # thread numbers of the system's are below

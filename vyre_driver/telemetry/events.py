@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vyre_driver.telemetry._counters import Parts
+    from vyre_driver.vulkan.devices import PhysicalDevice
 
 _LOG = logging.getLogger("vyre_driver.telemetry.events")
 logging.getLogger("vyre_driver").addHandler(logging.NullHandler())
@@ -281,3 +282,19 @@ def _event(parts: Parts) -> Event:
         failure, problem = detail
         return Event(EventKind.FAILURE, ended_ns, duration_ns, key, count, problem, failure, kernel)
     return Event(_KINDS[kind], ended_ns, duration_ns, key, count, detail, None, kernel)
+
+
+class ObservedDriver(Protocol):
+    """A driver as telemetry looks at it: an object with events and counters of one device."""
+
+    number: int
+    device: PhysicalDevice
+    events: Events
+
+    @property
+    def context(self) -> Any:  # noqa: ANN401 -- of a later stage, and of an isolated driver another one
+        """The open device, and what is kept for it."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""

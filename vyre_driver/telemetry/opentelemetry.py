@@ -23,8 +23,7 @@ from vyre_driver.telemetry.prometheus import BUCKETS, labels_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vyre_driver.telemetry.drivers import ObservedDriver
-    from vyre_driver.telemetry.events import Event
+    from vyre_driver.telemetry.events import Event, ObservedDriver
 
     Sample = tuple[float, Mapping[str, str | int]]
     Look = Callable[[ObservedDriver], Iterable[Sample]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vyre_driver.telemetry.drivers import ObservedDriver
+    from vyre_driver.telemetry.events import ObservedDriver
 
 PREFIX = "vyre_driver_"
 _NS_PER_S = 1e9

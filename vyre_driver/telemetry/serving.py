@@ -30,7 +30,7 @@ from vyre_driver import settings
 from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
-    from vyre_driver.telemetry.drivers import ObservedDriver
+    from vyre_driver.telemetry.events import ObservedDriver
 
 SCHEMA = 1
 _SUFFIX = ".sock"

@@ -43,7 +43,6 @@ STAGES = (
     "isolated",
     "autotune/measure",
     "driver",
-    "isolated/work",
     "isolated/child",
     "pool",
     "backends",

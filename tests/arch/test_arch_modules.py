@@ -106,6 +106,7 @@ def test_only_driver_and_cli_see_both_cache_and_kompute(imports: dict[str, set[s
     both = {name for name, imported in imports.items() if below(imported, "cache") and below(imported, "kompute")}
     assert {name for name in both if not name.startswith("vyre_driver.cli")} == {
         "vyre_driver.driver",
+        "vyre_driver.isolated.child",
         "vyre_driver.isolated.driver",
     }
 

@@ -1,17 +1,18 @@
-"""What stands for the device of a child: buffers hold it as they hold an open device, and their memory asks the child."""
+"""What stands for the device of a child, and for its context: what buffers and kernels of several dispatches ask of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
 from vyre_driver.errors import DispatchFailed, UnsupportedFeature
-from vyre_driver.isolated.arena import copy_array, nbytes_of
-from vyre_driver.isolated.places import place_in_arena, place_in_buffer
+from vyre_driver.isolated.arena import copy_array, nbytes_of, place_in_arena, place_in_buffer
 from vyre_driver.kompute.attributes import setter
 from vyre_driver.kompute.buffer import Buffer, Storage
 from vyre_driver.kompute.elements import fill_by_copies
+from vyre_driver.runtime.room import Room
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.isolated.process import Child, Handle
     from vyre_driver.kompute.deadline import Deadline
+    from vyre_driver.telemetry.events import Events
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _NS_PER_S = 1e9
@@ -181,3 +183,68 @@ def not_here(what: str) -> UnsupportedFeature:
     return UnsupportedFeature(
         f"an isolated driver works in another process, and has no {what} in this one", fix="use a Driver without isolated=True"
     )
+
+
+_OF_CALLS = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.TUNE, EventKind.FAILURE)
+
+
+class IsolatedRoom(Room):
+    """What keeps buffers of the child between calls."""
+
+    def empty(self) -> None:
+        """Have all let go of what is not in use: it was in a process that is gone."""
+        while self._let_go():
+            pass
+
+
+class DriverOfChild(Protocol):
+    """An isolated driver, as its kernels and its context know it."""
+
+    device: PhysicalDevice
+    events: Events
+    strict: bool
+    room: IsolatedRoom
+
+    def child(self) -> Child:
+        """Return the process that is there."""
+
+    def here(self) -> IsolatedDevice:
+        """Return the device of that process."""
+
+    def adopted(self, child: Child, number: int, _offset: int, shape: tuple[int, ...], dtype: Any) -> Buffer:  # noqa: ANN401 -- a type
+        """Return a buffer that the child has made for the output of a call."""
+
+
+class IsolatedContext:
+    """What code above the driver finds of it."""
+
+    def __init__(self, driver: DriverOfChild) -> None:
+        """Be that of a driver."""
+        self._driver = driver
+
+    @property
+    def device(self) -> IsolatedDevice:
+        """The device of the process that is there; raises as ``IsolatedDriver.child``."""
+        return self._driver.here()
+
+    @property
+    def room(self) -> IsolatedRoom:
+        """What makes room on it, emptied where the process was replaced; raises as ``IsolatedDriver.child``."""
+        self._driver.here()
+        return self._driver.room
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every call is checked."""
+        return self._driver.strict
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what is known of the driver: of its process, and of calls what was counted in this one."""
+        found: dict[str, Any] = self._driver.child().ask("the counters", "snapshot")
+        ours, theirs = self._driver.events.snapshot(), found["events"]
+        kinds = {**theirs["kinds"], **{kind.value: ours["kinds"][kind.value] for kind in _OF_CALLS}}
+        return {**found, "events": {**ours, "kinds": kinds}}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse the rest: it is in the child."""
+        raise not_here(f"context.{name}")

@@ -25,10 +25,8 @@ from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.isolated.arena import Arena, nbytes_of
 from vyre_driver.isolated.arguments import Sent
-from vyre_driver.isolated.bound import IsolatedBatch
-from vyre_driver.isolated.context import IsolatedContext, IsolatedRoom
-from vyre_driver.isolated.device import IsolatedDevice, IsolatedMemory, adopted, not_here
-from vyre_driver.isolated.kernel import IsolatedKernel, code_of
+from vyre_driver.isolated.device import IsolatedContext, IsolatedDevice, IsolatedMemory, IsolatedRoom, adopted, not_here
+from vyre_driver.isolated.kernel import IsolatedBatch, IsolatedKernel, code_of
 from vyre_driver.isolated.process import Child
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.elements import checked_dtype, checked_shape

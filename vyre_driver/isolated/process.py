@@ -20,8 +20,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import DeviceLost, DispatchFailed, DispatchTimeout, DriverCrashed, ForkError
-from vyre_driver.isolated.packets import pair, receive, send
-from vyre_driver.isolated.polling import Polling
+from vyre_driver.isolated.packets import Polling, pair, receive, send
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.threads import start_all
 from vyre_driver.process.workers import ChildDied, Worker

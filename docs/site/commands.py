@@ -6,8 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.parser import PROGRAM, parser_of
-from vyre_driver.cli.verbs import VERBS
+from vyre_driver.cli.parser import PROGRAM, VERBS, parser_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

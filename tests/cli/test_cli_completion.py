@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.cli import main
-from vyre_driver.cli.verbs import VERBS
+from vyre_driver.cli.parser import VERBS
 
 if TYPE_CHECKING:
     from pathlib import Path

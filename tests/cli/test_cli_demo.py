@@ -12,8 +12,8 @@ from PIL import Image
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.cli import demo, demo_jobs
-from vyre_driver.cli.demo_kernels import expected_edges
+from vyre_driver.cli import demo
+from vyre_driver.cli.demo import expected_edges
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
@@ -210,7 +210,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 def test_an_array_that_saxpy_does_not_take_is_refused(driver: Driver, work: Path, content: Any, problem: str) -> None:  # noqa: ANN401 -- any array
     np.save(work / "bad.npy", content)
     with pytest.raises(InvalidInput) as caught:
-        demo_jobs.saxpy(driver, Path("bad.npy"))
+        demo.saxpy(driver, Path("bad.npy"))
     assert str(caught.value) == f"bad.npy {problem}. Fix: save a one-dimensional float32 array with elements."
 
 
@@ -231,7 +231,7 @@ def test_a_file_that_is_no_npy_file_is_refused_by_the_demo(driver: Driver, work:
     if content is not None:
         (work / "bad.npy").write_bytes(content)
     with pytest.raises(FileUnusable, match=r"^cannot read bad\.npy \(.*\)\. Fix: name a \.npy file\.$"):
-        demo_jobs.saxpy(driver, Path("bad.npy"))
+        demo.saxpy(driver, Path("bad.npy"))
 
 
 def test_a_job_in_a_process_of_its_own_is_refused_in_one_line(refused: Refused) -> None:
@@ -243,5 +243,5 @@ def test_a_picture_that_cannot_be_written_is_told(driver: Driver, tmp_path: Path
     picture = tmp_path / "mandelbrot.png"
     picture.mkdir()
     with pytest.raises(FileUnusable) as caught:
-        demo_jobs.mandelbrot(driver, tmp_path)
+        demo.mandelbrot(driver, tmp_path)
     assert str(caught.value) == f"cannot write {picture} (Is a directory). Fix: give --out-dir a writable directory."

@@ -17,7 +17,7 @@ from made_layers import build_layer
 
 from vyre_driver import SpirvModule
 from vyre_driver.cli import doctor, doctor_package, doctor_vulkan, main
-from vyre_driver.cli.doctor_checks import Check, State, worst
+from vyre_driver.cli.doctor_vulkan import Check, State, worst
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.manifests import driver_manifests
@@ -190,7 +190,7 @@ def on_a_terminal(code: str, **changes: str) -> str:
 
 def test_a_terminal_gets_colours_and_one_that_wants_none_gets_none() -> None:
     code = (
-        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
+        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_vulkan import Check, State\n"
         "console, check = doctor._console(), Check('a', State.FAILURE, 'b', ('c [red] d',), ('e',))\n"
         "doctor._print_check(console, check)\ndoctor._print_verdict(console, [check], State.FAILURE)"
     )
@@ -204,7 +204,7 @@ def test_a_terminal_gets_colours_and_one_that_wants_none_gets_none() -> None:
 
 def test_what_names_and_messages_hold_cannot_steer_a_terminal(run_python: RunChild) -> None:
     code = (
-        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
+        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_vulkan import Check, State\n"
         "console, check = doctor._console(), Check('a', State.OK, 'b\\x1b[31m', ('c\\x07d',))\n"
         "doctor._print_check(console, check)\ndoctor._print_verdict(console, [check], State.OK)"
     )

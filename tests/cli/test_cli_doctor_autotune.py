@@ -12,8 +12,8 @@ import platformdirs
 import pytest
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-from vyre_driver.cli.doctor_checks import State
 from vyre_driver.cli.doctor_package import check_autotune
+from vyre_driver.cli.doctor_vulkan import State
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from vyre_driver.cli import doctor
-from vyre_driver.cli.doctor_checks import Check, State
+from vyre_driver.cli.doctor_vulkan import Check, State
 
 if TYPE_CHECKING:
     import pytest

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from servers import running_server
 from signing import trust_file
 
-from vyre_driver.cli import doctor_store
-from vyre_driver.cli.doctor_checks import State
-from vyre_driver.cli.doctor_store import check_store
-from vyre_driver.cli.doctor_vulkan import check_variables
+from vyre_driver.cli.doctor_package import check_store
+from vyre_driver.cli.doctor_vulkan import State, check_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +82,8 @@ def test_who_trusts_nobody_is_warned(named: RedisServer, monkeypatch: pytest.Mon
 def test_a_clock_that_is_wrong_by_a_year_is_a_warning(
     named: RedisServer, monkeypatch: pytest.MonkeyPatch, years: int, side: str
 ) -> None:
-    now = doctor_store.time.time()
-    monkeypatch.setattr(doctor_store.time, "time", lambda: now + years * YEAR_S)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + years * YEAR_S)
     found = check_store()
     assert found.says.endswith(f"this machine's clock is 365 days {side} its own")
     assert (found.state, named.url in found.says) == (State.WARNING, True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vyre_driver.cli import main
-from vyre_driver.cli.verbs import VERBS
+from vyre_driver.cli.parser import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vyre_driver.cli.inputs import input_array
+from vyre_driver.cli.run import input_array
 from vyre_driver.spirv.shipped import shipped_module, shipped_names
 
 if TYPE_CHECKING:

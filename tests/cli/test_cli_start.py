@@ -11,7 +11,7 @@ import pytest
 
 from vyre_driver import __version__
 from vyre_driver.cli import main, parser
-from vyre_driver.cli.verbs import VERBS
+from vyre_driver.cli.parser import VERBS
 
 if TYPE_CHECKING:
     from conftest import RunChild

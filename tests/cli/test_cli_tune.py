@@ -13,7 +13,7 @@ import pytest
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.cli import main
-from vyre_driver.cli.progress import human_measure
+from vyre_driver.cli.options import human_measure
 from vyre_driver.kernels import KERNELS
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.cli import main
-from vyre_driver.conformance.batches import Tally, batches, run_batches, run_job
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.jobs import Job
+from vyre_driver.conformance.jobs import Job, Tally, batches, run_batches, run_job
 from vyre_driver.conformance.options import Options
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def test_a_lost_device_is_one_failure_and_another_process_goes_on_behind_it(pyth
 
 
 def test_a_process_that_a_lost_device_does_not_let_go_is_ended(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vyre_driver.conformance.batches._LEAVING_S", 0.2)
+    monkeypatch.setattr("vyre_driver.conformance.jobs._LEAVING_S", 0.2)
     python.write_text(f"{LOST}    import atexit, time\n    atexit.register(lambda: gone and time.sleep(600))\n")
     tally = run_job(SEEDS, timeout_s=20)
     assert (tally.asked, tally.agreed, [one["case"] for one in tally.failed]) == (5, 4, ["seed 42"])

@@ -16,12 +16,10 @@ from vyre_driver.cli import main
 from vyre_driver.conformance.adapters import run_reference_sequentially
 from vyre_driver.conformance.case import ELEMENTARY, EXACT, Case, Tolerance
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.compare import DEFAULT_RULES, Rules, difference, float_differences
 from vyre_driver.conformance.generate import GENERATOR_VERSION, generate
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.patterns import NUMPY
-from vyre_driver.conformance.shrink import shrunk
-from vyre_driver.conformance.suite import ask, random_cases
+from vyre_driver.conformance.suite import DEFAULT_RULES, Rules, ask, difference, float_differences, random_cases, shrunk
 from vyre_driver.errors import DeviceLost, DispatchFailed, UnsupportedFeature
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.arithmetic import LitI32, LitU32

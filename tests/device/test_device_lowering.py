@@ -27,9 +27,8 @@ from random_programs import (
 from vyre_driver import Driver
 from vyre_driver.backends.reference import interpret
 from vyre_driver.binding import BindingPlan
-from vyre_driver.conformance.case import EXACT, Tolerance
-from vyre_driver.conformance.compare import float_differences
-from vyre_driver.conformance.tolerances import TOLERANCES
+from vyre_driver.conformance.case import EXACT, TOLERANCES, Tolerance
+from vyre_driver.conformance.suite import float_differences
 from vyre_driver.errors import InvalidSpecialization, UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vyre_driver.telemetry.reading import read_processes
+from vyre_driver.cli.top import read_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

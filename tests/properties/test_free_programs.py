@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from vyre_driver.backends.reference import interpret
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.generate import generate
-from vyre_driver.conformance.options import Options
-from vyre_driver.conformance.random_source import RandomSource
+from vyre_driver.conformance.options import Options, RandomSource
 from vyre_driver.errors import VyreError
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl

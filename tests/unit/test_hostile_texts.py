@@ -12,11 +12,11 @@ import pytest
 
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.cli import main, top
+from vyre_driver.cli.top import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, KernelSyntaxError
 from vyre_driver.lang import kernel
 from vyre_driver.process.whole_files import write_whole
-from vyre_driver.telemetry.reading import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
 
 if TYPE_CHECKING:
     from conftest import RunChild

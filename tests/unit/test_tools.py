@@ -14,8 +14,8 @@ import pytest
 from literals import refusal
 
 from vyre_driver import SpirvModule
-from vyre_driver.cli.doctor_checks import State
 from vyre_driver.cli.doctor_package import check_shader_tools
+from vyre_driver.cli.doctor_vulkan import State
 from vyre_driver.errors import InvalidModule, ShaderSyntaxError, ToolUnavailable
 from vyre_driver.process import tools
 from vyre_driver.process.tools import GLSLANG, PACKAGES, SPIRV_DIS, SPIRV_VAL, find_tool, find_tools

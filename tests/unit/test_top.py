@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vyre_driver import settings
-from vyre_driver.cli.top_table import lines_of, rates_of
+from vyre_driver.cli.top import SeenBuffers, SeenDriver, SeenKernel, SeenProcess, Unread, lines_of, rates_of, read_processes
 from vyre_driver.telemetry import serving
-from vyre_driver.telemetry.reading import SeenBuffers, SeenDriver, SeenKernel, SeenProcess, Unread, read_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +130,7 @@ def test_a_socket_that_lies_or_stalls_is_a_line_and_the_others_are_shown(
 
 
 def test_a_socket_of_another_user_is_not_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vyre_driver.telemetry.reading.peer_uid", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr("vyre_driver.cli.top.peer_uid", lambda _: os.geteuid() + 1)
     with listening(place, "1-a.sock", sending(json.dumps(DOCUMENT).encode())):
         assert read_processes(0.3) == ([], [Unread("1-a.sock", "it belongs to another user")])
 

@@ -20,8 +20,7 @@ from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict
 from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry
-from vyre_driver.cli.options import add_json, printable, say, tell
-from vyre_driver.cli.progress import human_bytes, human_count, human_time, progress
+from vyre_driver.cli.options import add_json, human_bytes, human_count, human_time, printable, progress, say, tell
 from vyre_driver.errors import FileUnusable
 from vyre_driver.process.whole_files import whole_file
 

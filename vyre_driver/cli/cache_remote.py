@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from vyre_driver import settings
 from vyre_driver.cache.entry import Verdict, decode_entry
 from vyre_driver.cli.cache_entries import KEY_DIGITS, find_entry, ids_of, physical_devices
-from vyre_driver.cli.options import printable, say, tell
-from vyre_driver.cli.progress import human_bytes, human_count, human_measure, progress
+from vyre_driver.cli.options import human_bytes, human_count, human_measure, printable, progress, say, tell
 from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings

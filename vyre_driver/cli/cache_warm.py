@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.store.records import TuningMode
-from vyre_driver.cli.options import printable, say, tell
-from vyre_driver.cli.progress import human_count, progress
+from vyre_driver.cli.options import human_count, printable, progress, say, tell
 from vyre_driver.driver import Driver
 from vyre_driver.errors import FileUnusable, VyreError
 from vyre_driver.lowering.recorded import MAX_FILE_BYTES, read_recording

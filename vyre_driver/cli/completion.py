@@ -7,13 +7,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cli.options import add_json, tell
-from vyre_driver.cli.verbs import VERBS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from vyre_driver.cli.verbs import Verb
+    from vyre_driver.cli.parser import Verb
 
 SHELLS = ("bash", "zsh", "fish")
 _FILES = {"SHADER", "FILE", "PATH"}
@@ -30,8 +29,8 @@ def run(options: argparse.Namespace) -> int:
     """Print the script."""
     import shtab  # late: what the script is made of imports this module's add_arguments
 
-    parser = options.parser_of(VERBS)
-    _mark(parser, VERBS)
+    parser = options.parser_of(options.verbs)
+    _mark(parser, options.verbs)
     script = shtab.complete(parser, options.shell)
     if options.json:
         tell(options, {"shell": options.shell, "script": script})

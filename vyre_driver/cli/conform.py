@@ -14,7 +14,7 @@ from vyre_driver.errors import InvalidCommand, UnsupportedFeature
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.conformance.batches import Tally
+    from vyre_driver.conformance.jobs import Tally
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> None:
 def _asked(options: argparse.Namespace) -> Tally:
     # late: the other verbs need no programs
     from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
-    from vyre_driver.conformance import batches, jobs, suite
+    from vyre_driver.conformance import jobs, suite
 
     which = {"device": options.device, "allow_software": options.allow_software or None}
     job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **which)
@@ -86,15 +86,15 @@ def _asked(options: argparse.Namespace) -> Tally:
             every = replace(job, first=0, count=2**32, by_hand=True)
             todo.insert(0, replace(every, count=sum(1 for _ in every.cases())))
         if options.jobs is None:
-            tally = batches.Tally()
+            tally = jobs.Tally()
             for case in (case for job in todo for case in job.cases()):
                 found = suite.answer(backend, case)
                 tally.add(jobs.answer_data(found))
                 if found.is_last or len(tally.failed) >= options.max_failures:
                     break
             return tally
-    parts = (part for job in todo for part in batches.batches(job))
-    return batches.run_batches(parts, workers=options.jobs, max_failures=options.max_failures)
+    parts = (part for job in todo for part in jobs.batches(job))
+    return jobs.run_batches(parts, workers=options.jobs, max_failures=options.max_failures)
 
 
 def _lines(tally: Tally) -> Iterator[str]:

@@ -19,9 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from vyre_driver import settings
-from vyre_driver.cli.doctor_checks import Check, State, worst
-from vyre_driver.cli.options import add_device, add_json, line_as_json, print_json, printable, say
-from vyre_driver.cli.progress import shown_while_it_runs
+from vyre_driver.cli.doctor_vulkan import Check, State, worst
+from vyre_driver.cli.options import add_device, add_json, line_as_json, print_json, printable, say, shown_while_it_runs
 from vyre_driver.errors import DeviceNotFound, InvalidCommand
 from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, command_to_try
 from vyre_driver.vulkan.manifests import driver_manifests, installed_layers

@@ -1,4 +1,4 @@
-"""Checks of what this package needs below it: the Vulkan loader, driver manifests, device files, environment variables.
+"""The result of a check, and the checks of what is below this package: Vulkan's loader and drivers, device files, variables.
 
 Each runs in a child process of its own, because a driver may end the process that opens it.
 
@@ -8,14 +8,14 @@ Source: the Vulkan loader's LoaderDriverInterface document (where manifests are 
 from __future__ import annotations
 
 import ctypes
+import enum
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.errors import InvalidSetting, VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import loader_fix
@@ -24,6 +24,42 @@ from vyre_driver.vulkan.version import format_version, pack_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class State(enum.Enum):
+    """How a check came out, from good to bad."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the examination: what was looked at, how it is, details below it, what to do, and the facts as data."""
+
+    name: str
+    state: State
+    says: str
+    details: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return asdict(self) | {"state": self.state.value, "details": list(self.details), "fixes": list(self.fixes)}
+
+    @classmethod
+    def of_data(cls, data: dict[str, Any]) -> Check:
+        """Return what ``as_data`` was made of."""
+        return cls(**{**data, "state": State(data["state"]), "details": tuple(data["details"]), "fixes": tuple(data["fixes"])})
+
+
+def worst(checks: list[Check]) -> State:
+    """Return the worst state of all."""
+    order = list(State)
+    return max((one.state for one in checks), key=order.index, default=State.OK)
+
 
 _MOST_SHOWN = 140  # of a value; containers have some of thousands of characters, which --json tells whole
 _PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")

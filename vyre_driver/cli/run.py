@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,28 +12,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding.plan import BindingPlan, BindingRole
-from vyre_driver.cli import run_timing
-from vyre_driver.cli.files import STANDARD, OutputFile, StandardOutput
-from vyre_driver.cli.inputs import input_array
-from vyre_driver.cli.options import add_device, add_json, pairs, print_json, printable, say, tell, whole_numbers
-from vyre_driver.cli.run_lengths import check_lengths
-from vyre_driver.cli.shaders import add_shader, is_included, load_code
+from vyre_driver.cli.files import (
+    MAX_BYTES,
+    STANDARD,
+    OutputFile,
+    StandardOutput,
+    add_shader,
+    is_included,
+    load_code,
+    read_array,
+    read_stdin_array,
+)
+from vyre_driver.cli.options import (
+    add_device,
+    add_json,
+    human_bytes,
+    human_count,
+    human_measure,
+    pairs,
+    print_json,
+    printable,
+    say,
+    tell,
+    whole_numbers,
+)
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
+from vyre_driver.kompute.submission import NoDispatch
+from vyre_driver.kompute.timing import TimedDispatches
 from vyre_driver.spirv.layout import numbers_of, shown
 from vyre_driver.spirv.module import SpirvModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.layout import Member
-
 
 _COUNT_DIGITS = 10
 
@@ -126,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
         if options.time is not None:
             buffers = _buffers(driver, plan, arrays, named)
             moved = sum(one.nbytes for one in (*arrays, *named.values()))
-            took = run_timing.timed(call, kernel.bind(*buffers, **grid, push_constants=push), options.time, moved)
+            took = timed(call, kernel.bind(*buffers, **grid, push_constants=push), options.time, moved)
         for name, file in files.items():
             file.write(named[name])
         _show(driver, kernel, _described(named, files), took, as_json=options.json)
@@ -338,5 +359,178 @@ def _show(
     say(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
     for name, facts in outputs.items():
         say(f"{name}: {facts['dtype']} {facts['shape']} -> {printable(facts['file'] or 'not written (no --out)')}")
-    for line in () if took is None else run_timing.lines(took):
+    for line in () if took is None else timing_lines(took):
         say(line)
+
+
+MADE = ("random", "zeros", "ones", "arange")
+_NUMBERS = "fiu"  # kinds of numpy
+_MAX_DIGITS = 10
+
+
+def input_array(text: str, binding: Binding) -> NDArray[Any]:
+    """Return the array that ``--in NAME=TEXT`` names: ``KIND:SHAPE[:TYPE]`` of MADE, ``-`` or a file.
+
+    Raises
+    ------
+    InvalidCommand
+        If the shape or the type of what is to be made cannot be understood, or it is too large.
+    FileUnusable
+        If a file cannot be read.
+    InvalidInput
+        If raw bytes do not fit the binding.
+    """
+    kind, colon, rest = text.partition(":")
+    if colon and kind in MADE:
+        return _made(kind, rest, binding)
+    return read_stdin_array() if text == STANDARD else read_array(Path(text), binding)
+
+
+def _made(kind: str, rest: str, binding: Binding) -> NDArray[Any]:
+    shape_text, _, type_text = rest.partition(":")
+    given = f"--in {binding.name}={kind}:{rest}"
+    shape, dtype = _shape(shape_text, given), _dtype(type_text, binding, given)
+    byte_len = math.prod(shape) * dtype.itemsize
+    if byte_len > MAX_BYTES:
+        raise InvalidCommand(f"{given} has {byte_len} bytes, and a buffer at most {MAX_BYTES}", fix="give a smaller shape")
+    try:
+        return _filled(kind, shape, dtype, seed=binding.binding)
+    except MemoryError as error:
+        raise InvalidCommand(f"the host has no memory for {given} ({byte_len} bytes)", fix="give a smaller shape") from error
+
+
+def _shape(text: str, given: str) -> tuple[int, ...]:
+    parts = text.split("x")
+    if not all(one.isdecimal() and one.isascii() and len(one) <= _MAX_DIGITS and int(one) for one in parts):
+        raise InvalidCommand(f"{given} has no shape from 1 element up", fix="write it as random:1000 or random:64x32")
+    return tuple(int(one) for one in parts)
+
+
+def _dtype(text: str, binding: Binding, given: str) -> np.dtype[Any]:
+    if not text:
+        layout = binding.layout
+        if binding.dtype is None and layout is not None and not (layout.header_bytes or layout.elements.is_structure):
+            return layout.elements.dtype  # of vectors with gaps, or of matrices
+        if binding.dtype is None:
+            fix = f"add one, as in random:1000:uint8, or give a file: the elements of {binding.name!r} are no plain numbers"
+            raise InvalidCommand(f"{given} has no type, and the shader's buffer tells none", fix=fix)
+        return np.dtype(binding.dtype)
+    try:
+        dtype = np.dtype(text)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = np.dtype(object)
+    if dtype.kind not in _NUMBERS:
+        raise InvalidCommand(f"{text!r} in {given} is no numeric type of numpy", fix="write float32, uint8 or their like")
+    return dtype
+
+
+def _filled(kind: str, shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> NDArray[Any]:
+    """Return the array; random numbers are from 0 to 1, integers all that there are, and the same each time."""
+    match kind:
+        case "zeros":
+            return np.zeros(shape, dtype)
+        case "ones":
+            return np.ones(shape, dtype)
+        case "arange":
+            with np.errstate(over="ignore"):
+                return np.arange(math.prod(shape)).astype(dtype).reshape(shape)
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "f":
+        return rng.random(shape, np.float64 if dtype.itemsize > 4 else np.float32).astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+# By the first word of a shader's name and by buffer: the push constants whose product is the number of elements read. Shaders
+# of attention and of quantized weights are not here: several of their numbers depend on each other and on constants.
+_READ_SO_FAR: dict[str, dict[str, tuple[str, ...]]] = {
+    "saxpy": dict.fromkeys(("x", "y", "xv", "yv"), ("count",)),
+    "copy": {"from": ("count",)},
+    "byte": {"words": ("byte_count",)},
+    "histogram": {"x": ("count",)},
+    "reduce": {"x": ("count",)},
+    "scan": {"x": ("count",)},
+    "softmax": {"x": ("rows", "columns")},
+    "layernorm": {"x": ("rows", "columns"), "weight": ("columns",), "bias": ("columns",)},
+    "rmsnorm": {"x": ("rows", "columns"), "weight": ("columns",)},
+    "matmul": {"a": ("m", "k"), "b": ("k", "n"), "parts": ("elements", "count")},
+    "transpose": {"a": ("m", "n")},
+}
+
+
+def check_lengths(shader: str, push: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Check that an included shader reads past none of the arrays, by buffer; raises InvalidInput."""
+    each = 1 if shader.startswith("byte_") else 2 if "_f16" in shader else 4
+    unit = "bytes" if each == 1 else "elements"
+    for name, constants in _READ_SO_FAR.get(shader.partition("_")[0], {}).items():
+        values = [push.get(constant) for constant in constants]
+        numbers = [value for value in values if isinstance(value, int)]
+        read = math.prod(numbers)
+        if name not in arrays or len(numbers) < len(values) or arrays[name].nbytes >= read * each:
+            continue
+        given = " and ".join(f"--push {constant}={value}" for constant, value in zip(constants, values, strict=True))
+        fix = f"give {constants[0]} the length of the shortest array" if len(constants) == 1 else "give smaller numbers"
+        raise InvalidInput(
+            f"{name} of {shader} has {arrays[name].nbytes // each} {unit}, and {given} {'has' if len(values) == 1 else 'have'} "
+            f"it read {read}",
+            fix=f"{fix}, or {name} {read} {unit}",
+            binding=name,
+        )
+
+
+_BUSY_S = 0.1  # the clock of an idle device is low, and rises while it works
+_SPENT_S = 1.0
+_LEAST, _MOST = 3, 1000
+
+
+def timed(call: Callable[[], object], bound: BoundKernel, runs: int, moved_bytes: int) -> dict[str, Any]:
+    """Return medians and minima in ns of so many calls, and of so many runs on the device's clock (None where it has none).
+
+    ``bound`` is the same dispatch on resident buffers. With ``runs`` 0 there are as many as take about a second, 3 at least and
+    1000 at most. Before either the device is kept busy for 0.1 s. Raises InvalidInput if nothing runs.
+    """
+    if isinstance(bound.pipeline, NoDispatch):
+        raise InvalidInput(
+            "--time has nothing to time: there are 0 invocations, or a buffer has no elements", fix="leave --time out"
+        )
+    on_device = TimedDispatches([bound])
+    _keep_busy(on_device)
+    first_ns = _ns_of(call)
+    runs = runs or min(max(round(_SPENT_S * 1e9 / first_ns), _LEAST), _MOST)
+    calls = [_ns_of(call) for _ in range(runs)]
+    _keep_busy(on_device)
+    ticks = [one for one in (on_device.run().device_ns for _ in range(runs)) if one is not None]
+    return {"runs": runs, "bytes": moved_bytes, "call": _summary(calls, moved_bytes), "device": _summary(ticks, moved_bytes)}
+
+
+def timing_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that show what ``timed`` returned."""
+    yield f"time: {human_count(found['runs'], 'run')}, {human_bytes(found['bytes'])} in and out"
+    for name, what in (("call", "whole call"), ("device", "on the device")):
+        one = found[name]
+        if one is None:
+            yield f"  {what}: the device has no clock"
+            continue
+        median, least = (human_measure(one[key] / 1e9, "s") for key in ("median_ns", "min_ns"))
+        rate = f", {human_measure(one['bytes_per_s'], 'B/s')}" if one["bytes_per_s"] else ""
+        yield f"  {what}: median {median}, minimum {least}{rate}"
+
+
+def _keep_busy(dispatches: TimedDispatches) -> None:
+    until = time.monotonic() + _BUSY_S
+    while time.monotonic() < until:
+        dispatches.run()
+
+
+def _ns_of(call: Callable[[], object]) -> int:
+    began = time.perf_counter_ns()
+    call()
+    return time.perf_counter_ns() - began
+
+
+def _summary(times: list[int], moved_bytes: int) -> dict[str, float] | None:
+    if not times:
+        return None
+    median = float(np.median(times))
+    rate = round(moved_bytes * 1e9 / median, 1) if median else 0.0
+    return {"median_ns": round(median), "min_ns": min(times), "bytes_per_s": rate}

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.cli.files import add_shader, load_shader
 from vyre_driver.cli.options import add_json, print_json, say, tell
-from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.errors import VyreError
 from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.spirv.entry import choose_entry

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.files import STANDARD, OutputFile
+from vyre_driver.cli.files import STANDARD, OutputFile, add_shader, load_shader
 from vyre_driver.cli.options import add_json, printable, say, tell
-from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.store.timings import parse_timings
 from vyre_driver.cli import tune_run
-from vyre_driver.cli.options import add_json, printable, tell
-from vyre_driver.cli.progress import human_count, human_measure
+from vyre_driver.cli.options import add_json, human_count, human_measure, printable, tell
 from vyre_driver.cli.tune_run import records_file
 from vyre_driver.errors import FileUnusable, InvalidCommand
 

@@ -9,8 +9,7 @@ from vyre_driver.autotune import AutotuneStore
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.cache_entries import physical_devices
 from vyre_driver.cli.cache_remote import asked, needed_signer, needed_trust
-from vyre_driver.cli.options import say, tell
-from vyre_driver.cli.progress import human_count
+from vyre_driver.cli.options import human_count, say, tell
 from vyre_driver.cli.tune_run import records_file
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.names import device_name

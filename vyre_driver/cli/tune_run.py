@@ -12,8 +12,7 @@ from vyre_driver.autotune.search.outcomes import Budget, Status
 from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.checks import U32_MAX
-from vyre_driver.cli.options import add_device, print_json, printable, say
-from vyre_driver.cli.progress import human_count, human_measure, progress
+from vyre_driver.cli.options import add_device, human_count, human_measure, print_json, printable, progress, say
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,

@@ -13,20 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.added_operator_cases import added_operator_cases
-from vyre_driver.conformance.atomic_cases import atomic_cases
-from vyre_driver.conformance.case import EXACT, Case, elementwise
-from vyre_driver.conformance.constant_cases import constant_cases
-from vyre_driver.conformance.driver_cases import driver_cases
-from vyre_driver.conformance.extension_cases import extension_cases
-from vyre_driver.conformance.float_cases import float_cases
-from vyre_driver.conformance.flow_cases import flow_cases
-from vyre_driver.conformance.jump_cases import jump_cases
-from vyre_driver.conformance.local_cases import local_cases
-from vyre_driver.conformance.node_cases import node_cases
+from vyre_driver.conformance.case import EXACT, TOLERANCES, Case, elementwise
+from vyre_driver.conformance.constant_cases import constant_cases, float_cases
+from vyre_driver.conformance.driver_cases import driver_cases, variant_cases
+from vyre_driver.conformance.extension_cases import added_operator_cases, extension_cases
+from vyre_driver.conformance.flow_cases import flow_cases, jump_cases
+from vyre_driver.conformance.node_cases import atomic_cases, local_cases, node_cases
 from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
-from vyre_driver.conformance.tolerances import TOLERANCES
-from vyre_driver.conformance.variant_cases import variant_cases
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp

@@ -4,7 +4,14 @@ Functions may be some steps of the last place off on a device. What is computed 
 another branch: they are *inexact*, and stay out of everything but what keeps them as near as they were. So do quotients and
 roots, which were inexact too when seeds got their meaning.
 
-Source: spec items 1.7 and 1.8 (operator typing), 8.
+Some expressions are about constants, which compilers turn into others: a quotient into a product, two minima into one. A
+constant is a literal, or hidden in a cast or in an operator on two literals, where only a compiler finds it.
+
+Of the operators that this package adds to the IR there are those that every right device gives alike. The bits of a float are
+looked at where it is neither a NaN nor a zero, whose bits and sign the device decides. Functions that divide or take a root,
+and that tell zeros apart, are asked by hand only; so is f64, which few devices compare with here.
+
+Source: spec items 1.7 to 1.9 (operator typing), 8.
 """
 
 from __future__ import annotations
@@ -12,22 +19,186 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.conformance.added_operator_maker import ADDED, added
-from vyre_driver.conformance.constant_maker import TYPES, ConstantMaker
+from vyre_driver.conformance.case import RANGES
 from vyre_driver.conformance.patterns import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
-from vyre_driver.conformance.tolerances import RANGES
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir import functions
+from vyre_driver.ir.builders import (
+    bitcast,
+    convert,
+    operation,
+    pack_bf16,
+    pack_f16,
+    unpack_bf16,
+    unpack_f16,
+)
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.validation.operator_types import is_zero
 
 if TYPE_CHECKING:
-    from vyre_driver.conformance.options import Options
-    from vyre_driver.conformance.random_source import RandomSource
+    from collections.abc import Callable
+
+    from vyre_driver.conformance.options import Options, RandomSource
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
 
+    Make = Callable[[DataType, int], Expr]
+
 U32, I32, U64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.F32, DataType.Bool
+I64 = DataType.I64
+_LEAST, _MOST = -(2**31), 2**31 - 1
+_SMALL = (*range(1, 11), 12, 15, 16, 17, 24, 25, 31, 32, 63, 64, 100, 127, 128, 255, 256, 641, 1000, 65535, 65536)
+_LARGE = (1 << 20, 10**6, 1 << 24, 10**9, 1 << 30, (1 << 30) + 1, _MOST - 1, _MOST)
+_SIGNED_NUMBERS = (*_SMALL, *_LARGE, *(-one for one in (*_SMALL, *_LARGE)), _LEAST, -1, -2)
+_UNSIGNED = (*_SMALL, *_LARGE, 2**31, 2**31 + 1, 3 << 30, 2**32 - 2, 2**32 - 1)
+_WIDE_NUMBERS = (1, 2, 3, 10, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1)
+_FLOATS = (0.25, 0.5, 1.0, 2.0, 3.0, 10.0, 64.0, -0.25, -0.5, -1.0, -2.0, -3.0, -10.0, -64.0)
+_LIMITS = (*_FLOATS, 0.0, 1024.0, -1024.0, 16777216.0, 2147483648.0, -2147483648.0)
+_DIVIDING = (BinOp.DIV, BinOp.MOD)
+_OF_CONSTANTS = (*_DIVIDING, *_DIVIDING, BinOp.MUL, BinOp.ADD, BinOp.SUB, BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR)
+_OPERATORS = {
+    I32: _OF_CONSTANTS,
+    U32: (
+        *_OF_CONSTANTS,
+        *(BinOp.SHL, BinOp.SHR, BinOp.ROTATE_LEFT, BinOp.ROTATE_RIGHT, BinOp.MUL_HIGH, BinOp.ABS_DIFF),
+        *(BinOp.SATURATING_ADD, BinOp.SATURATING_SUB, BinOp.SATURATING_MUL),
+    ),
+    U64: (BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB, BinOp.MUL_HIGH),
+    F32: (BinOp.MUL, BinOp.MUL, BinOp.ADD, BinOp.SUB),
+}
+_COMPARISONS = (BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE)
+TYPES = frozenset({*_OPERATORS, BOOL})
+
+
+class ConstantMaker:
+    """Makes expressions of constants, and of what ``make`` makes of a type, so deep."""
+
+    def __init__(self, rng: RandomSource, make: Callable[[DataType, int], Expr]) -> None:
+        """Choose with this source."""
+        self._rng = rng
+        self._make = make
+
+    def make(self, dtype: DataType, left: int) -> Expr:
+        """Return an expression of a type of ``TYPES``: an operator and a constant, alone, compared, or in a chain."""
+        rng = self._rng
+        if dtype == BOOL:
+            kind = rng.pick((U32, I32, I32, F32))
+            return ir.binop(rng.pick(_COMPARISONS), self._term(kind, self._make(kind, left)), self.constant(kind))
+        x = self._make(dtype, left)
+        result = self._term(dtype, x)
+        if dtype == U64 or rng.chance(25):
+            return result
+        for _ in range(rng.between(1, 3)):
+            other = x if rng.chance(30) else self._term(dtype, x) if rng.chance(20) else self._limit(dtype)
+            pair = (result, other) if rng.chance(60) else (other, result)
+            result = ir.binop(BinOp.MIN if rng.chance(50) else BinOp.MAX, *pair)
+        return ir.select(ir.binop(rng.pick(_COMPARISONS), x, self._limit(dtype)), result, x) if rng.chance(15) else result
+
+    def constant(self, dtype: DataType) -> Expr:
+        """Return a constant that is not 0."""
+        rng = self._rng
+        if dtype == F32:
+            return ir.f32(rng.pick(_FLOATS))
+        if dtype == U64:
+            return ir.u64(rng.pick(_WIDE_NUMBERS))
+        return self._whole(dtype, rng.pick(_SIGNED_NUMBERS if dtype == I32 else _UNSIGNED))
+
+    def _limit(self, dtype: DataType) -> Expr:
+        """Return what a minimum or maximum is taken with."""
+        rng = self._rng
+        if dtype == F32:
+            return ir.f32(rng.pick(_LIMITS))
+        return self._whole(dtype, 0) if rng.chance(35) else self.constant(dtype)
+
+    def _whole(self, dtype: DataType, value: int) -> Expr:
+        """Return a constant of this value: a literal in two of three."""
+        rng = self._rng
+        literal, other = (ir.i32, U32) if dtype == I32 else (ir.u32, I32)
+        way = rng.below(9)
+        if way < 6:
+            return literal(value)
+        if way == 6:
+            bits = value % 2**32
+            return ir.cast(dtype, ir.u32(bits) if other == U32 else ir.i32((bits ^ 2**31) - 2**31))
+        part = rng.below(1000)
+        if way == 7:
+            return ir.binop(BinOp.ADD, literal(_wrapped(dtype, value - part)), literal(part))
+        return ir.binop(BinOp.SUB, literal(_wrapped(dtype, value + part)), literal(part))
+
+    def _term(self, dtype: DataType, x: Expr) -> Expr:
+        """Return ``x`` and a constant under an operator that has a result for every ``x``."""
+        rng = self._rng
+        op = rng.pick(_OPERATORS[dtype])
+        if op in _DIVIDING and dtype == I32:
+            value = rng.pick(_SIGNED_NUMBERS)
+            if value == -1:  # the reference defines no quotient of the least number
+                x = ir.maximum(x, ir.i32(_LEAST + 1))
+            return ir.binop(op, x, self._whole(dtype, value))
+        constant = self.constant(dtype)
+        turned = op not in {*_DIVIDING, BinOp.SHL, BinOp.SHR} and rng.chance(30)
+        return ir.binop(op, constant, x) if turned else ir.binop(op, x, constant)
+
+
+def _wrapped(dtype: DataType, value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31 if dtype == I32 else value % 2**32
+
+
+ADDED = frozenset({U32, I32, U64, I64, F32})
+"""The types that there are such expressions of."""
+
+_WIDE = (BinOp.MUL, BinOp.DIV, BinOp.MOD, BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR, BinOp.MIN, BinOp.MAX)
+_SIGNED = (*_WIDE, BinOp.ADD, BinOp.SUB)
+_SHIFTS = (BinOp.SHL, BinOp.SHR)
+_FUNCTIONS = (
+    functions.round_half_even,
+    *(functions.cbrt, functions.log10, functions.log1p, functions.expm1, functions.exp10, functions.erf),
+)
+
+
+def added(rng: RandomSource, make: Make, dtype: DataType, left: int, *, wide: bool) -> Expr:
+    """Return an expression of a type with an operator of ours; ``wide``: 64-bit integers may be in it."""
+    if dtype in {U64, I64}:
+        return _wide(rng, make, dtype, left)
+    if dtype == F32:
+        return _float(rng, make, left, wide=wide)
+    if dtype == I32:
+        return bitcast(I32, _bits(make(F32, left)))
+    value = make(F32, left)
+    way = rng.below(3)
+    return _bits(value) if way == 0 else _seen(value, pack_f16(value) if way == 1 else pack_bf16(value))
+
+
+def _seen(value: Expr, bits: Expr) -> Expr:
+    hidden = ir.unop(UnOp.IS_NAN, value).or_(value.eq(ir.f32(0.0)))
+    return ir.select(hidden, ir.u32(0), bits)
+
+
+def _bits(value: Expr) -> Expr:
+    return _seen(value, bitcast(U32, value))
+
+
+def _wide(rng: RandomSource, make: Make, dtype: DataType, left: int) -> Expr:
+    way = rng.below(6)
+    if way == 0:
+        return convert(dtype, make(F32, left))
+    if way == 1:
+        return operation(rng.pick(_SHIFTS), dtype, make(dtype, left), make(U32, left))
+    return operation(rng.pick(_SIGNED if dtype == I64 else _WIDE), dtype, make(dtype, left), make(dtype, left))
+
+
+def _float(rng: RandomSource, make: Make, left: int, *, wide: bool) -> Expr:
+    way = rng.below(6)
+    if way == 0:
+        return bitcast(F32, make(rng.pick((U32, I32)), left))
+    if way == 1:
+        return rng.pick((unpack_f16, unpack_bf16))(make(U32, left))
+    if way == 2 and wide:
+        return convert(F32, make(U64, left))
+    if way == 3:
+        return functions.fmod(make(F32, left), ir.f32(rng.pick((0.5, -1.5, 3.0, 7.0, -10.0, 0.1))))
+    return rng.pick(_FUNCTIONS)(make(F32, left))
+
 
 _BITS = (BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR)
 _BOTH = (BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.MIN, BinOp.MAX, *_BITS, BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB)

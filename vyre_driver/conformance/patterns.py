@@ -15,8 +15,7 @@ from vyre_driver.ir.dtypes import DataType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre_driver.conformance.options import Options
-    from vyre_driver.conformance.random_source import RandomSource
+    from vyre_driver.conformance.options import Options, RandomSource
 
 WITNESS = (0, 1, 2, 3, 2**32 - 1, 2**32 - 2, 1 << 31, 2**31 - 1, 0xAAAAAAAA, 0x55555555, 0xDEADBEEF, 0xCAFEF00D)
 U32_EDGES = (*WITNESS, 31, 32, 33, 63, 64, 255, 256, 65535, 65536)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from vyre_driver.conformance.generate import made_with
-from vyre_driver.conformance.options import Options
-from vyre_driver.conformance.random_source import RandomSource
+from vyre_driver.conformance.options import Options, RandomSource
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn

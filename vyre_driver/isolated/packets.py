@@ -88,7 +88,7 @@ class Polling:
 
     __slots__ = ("_passed_over", "_to_pass_over", "poll")
 
-    def __init__(self, end: socket) -> None:
+    def __init__(self, end: socket.socket) -> None:
         """Be that of one end of a connection, which stays open as long as this is used."""
         poll = select.poll()
         poll.register(end, select.POLLIN)

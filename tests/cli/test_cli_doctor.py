@@ -1,4 +1,7 @@
-"""What is wrong with a machine, line by line, and what to do about it."""
+"""What is wrong with a machine, line by line, and what to do about it.
+
+Checks run side by side, and are named when they begin.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,18 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import platformdirs
 import pytest
 from made_layers import build_layer
 
 from vyre_driver import SpirvModule
+from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.cli import doctor, doctor_package, doctor_vulkan, main
+from vyre_driver.cli.doctor_package import check_autotune
 from vyre_driver.cli.doctor_vulkan import Check, State, worst
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import DeviceType
@@ -393,3 +400,125 @@ def test_nobody_is_told_to_allow_the_cpu_who_has_allowed_it(monkeypatch: pytest.
     assert doctor_vulkan.check_devices().fixes == (allow,)
     if all(one.is_software for one in enumerate_devices()):
         assert doctor_package.check_backends().fixes == (allow,)
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the variable names; it is not there yet."""
+    named = tmp_path / "autotune.toml"
+    monkeypatch.setenv("VYRE_AUTOTUNE_FILE", str(named))
+    return named
+
+
+def saved(path: Path) -> None:
+    store = AutotuneStore()
+    for byte in ("11", "22"):
+        store.put(AutotuneKey(byte * 16, "gpu"), AutotuneRecord((64, 1, 1), 4, (0, 0, 0), "2026-11-21", "", 0))
+    store.save_if_dirty(path)
+
+
+def test_without_the_variable_the_default_place_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VYRE_AUTOTUNE_FILE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found = check_autotune()
+    assert (found.state, found.says) == (State.OK, f"{tmp_path / 'vyre' / 'autotune.toml'} is not there yet")
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(*_: object, **__: object) -> str:
+        raise RuntimeError
+
+    monkeypatch.delenv("VYRE_AUTOTUNE_FILE", raising=False)
+    monkeypatch.setattr(platformdirs, "user_state_dir", no_home)
+    monkeypatch.setenv("HOME", "no/home")
+    found = check_autotune()
+    assert (found.state, found.says, len(found.fixes)) == (State.WARNING, "in memory only: nothing tuned is kept", 1)
+
+
+def test_a_file_that_is_not_there_yet_and_one_with_records_are_well(path: Path) -> None:
+    assert (check_autotune().state, check_autotune().says) == (State.OK, f"{path} is not there yet")
+    saved(path)
+    found = check_autotune()
+    assert (found.state, found.says, found.facts) == (
+        State.OK,
+        f"{path}: 2 records",
+        {"path": str(path), "mode": "read", "records": 2, "left_out": []},
+    )
+
+
+def test_a_record_that_cannot_be_meant_is_told_and_the_others_count(path: Path) -> None:
+    saved(path)
+    path.write_text(path.read_text().replace("unroll = 4", "unroll = -4", 1))
+    found = check_autotune()
+    assert (found.state, found.says, len(found.details), len(found.fixes)) == (
+        State.WARNING,
+        f"{path}: 1 records, 1 left out",
+        1,
+        1,
+    )
+    assert found.details[0].startswith(f"a record of {path} is left out")
+
+
+def test_a_file_of_something_else_and_a_relative_path_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text("no = [toml")
+    found = check_autotune()
+    assert (found.state, str(path) in found.says, len(found.fixes)) == (State.WARNING, True, 1)
+    monkeypatch.setenv("VYRE_AUTOTUNE_FILE", "here.toml")
+    relative = check_autotune()
+    assert (relative.state, relative.says) == (State.WARNING, "VYRE_AUTOTUNE_FILE is 'here.toml', a relative path")
+
+
+def test_its_child_process_tells_it_as_json(path: Path) -> None:
+    saved(path)
+    command = [sys.executable, "-m", "vyre_driver.cli.doctor_probe", "autotune"]
+    done = subprocess.run(command, env={**os.environ}, capture_output=True, check=True, timeout=60)
+    told = json.loads(done.stdout)
+    assert (told["name"], told["state"], told["facts"]["records"]) == ("autotune", "ok", 2)
+
+
+def test_a_pipe_gets_a_line_for_each_check_that_begins(run_here: RunChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_BEFORE_DEVICES", ("variables", "Vulkan loader"))
+    monkeypatch.setattr(doctor, "_AFTER_DEVICES", ())
+    monkeypatch.setattr(doctor, "driver_manifests", list)
+    env = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+    names = ["variables", "Vulkan loader", "devices"]
+    plain, data = run_here("doctor", env=env), run_here("doctor", "--json", env=env)
+    assert plain.stderr.splitlines() == [f"checking {name}" for name in names]
+    assert [json.loads(line) for line in data.stderr.splitlines()] == [{"schema": 1, "checking": name} for name in names]
+
+
+class Probe:
+    """Stands for the process of a check that ends when it is let go."""
+
+    made: ClassVar[list[Probe]] = []
+
+    def __init__(self, _: str, name: str, **__: object) -> None:
+        self.name, self.ended = name, False
+        self.made.append(self)
+
+    def only_answer(self, _: float) -> tuple[dict[str, object], bytes]:
+        return Check(self.name, State.OK, f"one of {len(self.made)} begun").as_data(), b""
+
+    def end(self, *_: object) -> None:
+        self.ended = True
+
+    def __enter__(self) -> Probe:
+        return self
+
+    __exit__ = end
+
+
+def test_checks_run_side_by_side_and_what_was_begun_ends_with_the_examination(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_BEFORE_DEVICES", ("python", "extensions", "kompute", "shader tools"))
+    monkeypatch.setattr(doctor, "Worker", Probe)
+    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(Probe, "made", [])
+    begun: list[str] = []
+    examination = doctor.examine(60, None, begun.append)
+    found = [(one.name, one.says) for one in islice(examination, 3)]
+    assert (found, begun) == (
+        [("python", "one of 2 begun"), ("extensions", "one of 3 begun"), ("kompute", "one of 4 begun")],
+        ["python", "extensions", "kompute", "shader tools"],
+    )
+    examination.close()  # type: ignore[attr-defined] # a generator
+    assert [one.ended for one in Probe.made] == [True] * 4

@@ -1,26 +1,40 @@
-"""What is refused before a device is opened: exit status 2, one line that says what and what to do, and no file left."""
+"""What is refused before a device is opened: exit status 2, one line that says what and what to do, and no file left.
+
+With --json the line is one JSON object. What names and messages hold reaches a terminal as text: nothing in it is obeyed, and
+no encoding ends a verb.
+"""
 
 from __future__ import annotations
 
+import ast
 import io
+import json
+import math
+import os
+import warnings
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from vyre_driver.cli import main
+from vyre_driver import cli
+from vyre_driver.autotune import AutotuneWarning
+from vyre_driver.cli import devices, main
+from vyre_driver.cli.options import error_as_data, printable
 from vyre_driver.cli.parser import VERBS
+from vyre_driver.errors import FileUnusable, InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from conftest import Refused, RunChild
 
 IN = ("--in", "x=x.npy", "--in", "y=y.npy")
 PUSH = ("--push", "alpha=2", "--push", "count=8")
 RUN = ("run", "saxpy.spv", *IN, *PUSH)
+X_ONLY = ("run", "saxpy.spv", "--in=x=x.npy", *PUSH)
 REBUILD = "Fix: rebuild the shader with its compiler and pass the whole .spv file."
 COUNT = "Fix: give an integer from 1 to 4294967295."
 WORKGROUPS = "Fix: write --workgroups 64 or --workgroups 8,8,1."
@@ -30,119 +44,82 @@ NPY = "Fix: write it with numpy.save."
 
 
 @pytest.fixture
-def refused(work: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
-    """As the one of other files, in this process: nothing here needs one, which takes half a second to start."""
-
-    def run(*arguments: str, env: Mapping[str, str | None] | None = None) -> str:
-        before = contents(work)
-        with pytest.MonkeyPatch.context() as patch:
-            for variable, value in (env or {}).items():
-                patch.delenv(variable, raising=False) if value is None else patch.setenv(variable, value)
-            status = main(arguments)
-        told = capsys.readouterr()
-        assert (status, told.out, contents(work)) == (2, "", before), told.err
-        assert told.err.endswith("\n")
-        assert told.err.count("\n") == 1, told.err
-        return told.err.strip().removeprefix("vyre-driver: error ")
-
-    return run
+def refused(refused_here: Refused) -> Refused:
+    """In this process: nothing here needs another one, which takes half a second to start."""
+    return refused_here
 
 
-def contents(work: Path) -> dict[str, bytes]:
-    """The files in a directory; what is not a regular file is there by its name."""
-    return {path.name: path.read_bytes() if path.is_file() and not path.is_symlink() else b"" for path in work.iterdir()}
+USAGE = "2501: the command line is wrong:"
+NO_ENTRY = "2201: saxpy.spv has no compute entry point 'nope'; it has 'main'. Fix: name one of them."
+NO_GLSL = "Fix: name a GLSL text file."
+VALUE = "Fix: give 1 value(s), separated by commas."
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ((), "2501: the command line is wrong: the following arguments are required: VERB. Fix: see vyre-driver --help."),
+        ((), f"{USAGE} the following arguments are required: VERB. Fix: see vyre-driver --help."),
+        (("run",), f"{USAGE} the following arguments are required: SHADER. Fix: see vyre-driver run --help."),
+        (("devices", "--nope"), f"{USAGE} unrecognized arguments: --nope. Fix: see vyre-driver devices --help."),
+        (("run", "saxpy.spv", "--in"), f"{USAGE} argument --in: expected one argument. Fix: see vyre-driver run --help."),
+        (("nope",), f"{USAGE} argument VERB: 'nope' is none of {', '.join(VERBS)}. Fix: see vyre-driver --help."),
+        (("run", "saxpy.spv", "--entry", "nope"), NO_ENTRY),
+        (("spirv", "saxpy.spv", "--entry", "nope"), NO_ENTRY),
+        (("run", "missing.spv"), "2202: cannot read missing.spv (No such file or directory). Fix: name a .spv file."),
+        (("run", "two\nlines.spv"), "2202: cannot read two\\nlines.spv (No such file or directory). Fix: name a .spv file."),
+        (("run", "missing.comp"), f"2202: cannot read missing.comp (No such file or directory). {NO_GLSL}"),
+        (("run", "."), f"2202: cannot read . (Is a directory). {NO_GLSL}"),
+        ((*RUN, "--in", "x"), "2501: --in 'x' is not NAME=VALUE. Fix: write --in NAME=VALUE."),
+        ((*RUN, "--out", "=x"), "2501: --out '=x' is not NAME=VALUE. Fix: write --out NAME=VALUE."),
+        ((*RUN, "--in", "x=y.npy"), "2501: --in names 'x' twice. Fix: name it once."),
+        ((*RUN, "--push", "alpha=3"), "2501: --push names 'alpha' twice. Fix: name it once."),
+        ((*RUN, "--in", "z=x.npy"), "2201: --in names 'z', which is no such buffer of the shader. Fix: name one of x, y."),
+        ((*RUN, "--out", "x=new.npy"), "2201: --out names 'x', which is no such buffer of the shader. Fix: name one of y."),
+        ((*RUN, "--count", "x=8"), "2201: --count names 'x', which is no such buffer of the shader. Fix: name one of y."),
+        ((*RUN, "--workgroups", "8,,1"), f"2501: --workgroups '8,,1' is not a list of integers. {WORKGROUPS}"),
+        ((*RUN, "--workgroups", ""), f"2501: --workgroups '' is not a list of integers. {WORKGROUPS}"),
+        ((*RUN, "--workgroups", "many"), f"2501: --workgroups 'many' is not a list of integers. {WORKGROUPS}"),
+        ((*RUN, "--invocations", "8x8"), f"2501: --invocations '8x8' is not a list of integers. {INVOCATIONS}"),
         (
-            ("run",),
-            "2501: the command line is wrong: the following arguments are required: SHADER. Fix: see vyre-driver run --help.",
+            (*RUN, "--invocations", "8", "--workgroups", "1"),
+            f"{USAGE} argument --workgroups: not allowed with argument --invocations. Fix: see vyre-driver run --help.",
+        ),
+        ((*RUN, "--count", "y=8"), "2501: 'y' has both --in and --count. Fix: give one of them."),
+        *(
+            ((*X_ONLY, "--count", f"y={count}"), f"2501: --count y={count} is not a number of elements. {COUNT}")
+            for count in ("0", "-1", "1.5", "", "many", "4294967296", "²", "9" * 5000)
         ),
         (
-            ("devices", "--nope"),
-            "2501: the command line is wrong: unrecognized arguments: --nope. Fix: see vyre-driver devices --help.",
+            ("run", "saxpy.spv", *IN, "--push", "alpha=much"),
+            f"2103: --push alpha=much: 'alpha' is 1 x f32 (could not convert string to float: 'much'). {VALUE}",
         ),
         (
-            ("run", "saxpy.spv", "--in"),
-            "2501: the command line is wrong: argument --in: expected one argument. Fix: see vyre-driver run --help.",
+            ("run", "saxpy.spv", *IN, "--push", "count=1.5"),
+            f"2103: --push count=1.5: 'count' is 1 x u32 (invalid literal for int() with base 0: '1.5'). {VALUE}",
+        ),
+        (
+            ("run", "saxpy.spv", "--in=y=y.npy", *PUSH),
+            (
+                "2201: the shader has input 'x' at binding 0, and nothing was given for it. "
+                "Fix: add --in x=FILE or --in x=random:N."
+            ),
+        ),
+        (
+            X_ONLY,
+            (
+                "2201: the shader has input_output 'y' at binding 1, and nothing was given for it. "
+                "Fix: add --in y=FILE or --in y=random:N, or --count y=N to start it with zeros."
+            ),
+        ),
+        (
+            ("run", "saxpy.spv", "--in", "x=/dev/zero", "--in", "y=y.npy", *PUSH),
+            "2202: cannot read /dev/zero (it is a device). Fix: name a file with data.",
         ),
     ],
-    ids=["no verb", "no shader", "unknown option", "option without a value"],
+    ids=lambda value: " ".join(value)[:80] if isinstance(value, tuple) else "",
 )
-def test_a_usage_error_is_one_line(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
+def test_what_cannot_be_meant_is_refused_in_one_line(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
     assert refused(*arguments) == line
-
-
-def test_an_entry_point_that_is_not_there_is_refused(refused: Refused) -> None:
-    line = "2201: saxpy.spv has no compute entry point 'nope'; it has 'main'. Fix: name one of them."
-    assert [refused(verb, "saxpy.spv", "--entry", "nope") for verb in ("run", "spirv")] == [line, line]
-
-
-def test_an_unknown_verb_is_refused(refused: Refused) -> None:
-    assert refused("nope") == (
-        f"2501: the command line is wrong: argument VERB: 'nope' is none of {', '.join(VERBS)}. Fix: see vyre-driver --help."
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--in", "x"), "2501: --in 'x' is not NAME=VALUE. Fix: write --in NAME=VALUE."),
-        (("--out", "=x"), "2501: --out '=x' is not NAME=VALUE. Fix: write --out NAME=VALUE."),
-        (("--in", "x=y.npy"), "2501: --in names 'x' twice. Fix: name it once."),
-        (("--push", "alpha=3"), "2501: --push names 'alpha' twice. Fix: name it once."),
-        (("--in", "z=x.npy"), "2201: --in names 'z', which is no such buffer of the shader. Fix: name one of x, y."),
-        (("--out", "x=new.npy"), "2201: --out names 'x', which is no such buffer of the shader. Fix: name one of y."),
-        (("--count", "x=8"), "2201: --count names 'x', which is no such buffer of the shader. Fix: name one of y."),
-        (("--workgroups", "8,,1"), f"2501: --workgroups '8,,1' is not a list of integers. {WORKGROUPS}"),
-        (("--workgroups", ""), f"2501: --workgroups '' is not a list of integers. {WORKGROUPS}"),
-        (("--workgroups", "many"), f"2501: --workgroups 'many' is not a list of integers. {WORKGROUPS}"),
-        (("--invocations", "8x8"), f"2501: --invocations '8x8' is not a list of integers. {INVOCATIONS}"),
-        (
-            ("--invocations", "8", "--workgroups", "1"),
-            (
-                "2501: the command line is wrong: argument --workgroups: not allowed with argument --invocations. "
-                "Fix: see vyre-driver run --help."
-            ),
-        ),
-        (("--count", "y=8"), "2501: 'y' has both --in and --count. Fix: give one of them."),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_an_option_that_cannot_be_meant_is_refused(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
-    assert refused(*RUN, *arguments) == line
-
-
-@pytest.mark.parametrize("count", ["0", "-1", "1.5", "", "many", "4294967296", "²", "9" * 5000])
-def test_a_count_that_is_no_number_of_elements_is_refused(refused: Refused, count: str) -> None:
-    line = refused("run", "saxpy.spv", "--in", "x=x.npy", *PUSH, "--count", f"y={count}")
-    assert line == f"2501: --count y={count} is not a number of elements. {COUNT}"
-
-
-@pytest.mark.parametrize(
-    ("value", "line"),
-    [
-        (
-            "alpha=much",
-            (
-                "2103: --push alpha=much: 'alpha' is 1 x f32 (could not convert string to float: 'much'). "
-                "Fix: give 1 value(s), separated by commas."
-            ),
-        ),
-        (
-            "count=1.5",
-            (
-                "2103: --push count=1.5: 'count' is 1 x u32 (invalid literal for int() with base 0: '1.5'). "
-                "Fix: give 1 value(s), separated by commas."
-            ),
-        ),
-    ],
-)
-def test_a_push_constant_that_is_no_number_is_refused(refused: Refused, value: str, line: str) -> None:
-    assert refused("run", "saxpy.spv", *IN, "--push", value) == line
 
 
 def test_a_specialization_constant_that_is_no_number_is_refused(refused: Refused, work: Path) -> None:
@@ -153,30 +130,6 @@ def test_a_specialization_constant_that_is_no_number_is_refused(refused: Refused
     assert refused("run", "sized.comp", "--spec", "SIZE=big") == (
         "2102: --spec SIZE=big: 'SIZE' is a u32 (invalid literal for int() with base 0: 'big'). Fix: give a u32."
     )
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        (
-            "--in=y=y.npy",
-            (
-                "2201: the shader has input 'x' at binding 0, and nothing was given for it. "
-                "Fix: add --in x=FILE or --in x=random:N."
-            ),
-        ),
-        (
-            "--in=x=x.npy",
-            (
-                "2201: the shader has input_output 'y' at binding 1, and nothing was given for it. "
-                "Fix: add --in y=FILE or --in y=random:N, or --count y=N to start it with zeros."
-            ),
-        ),
-    ],
-    ids=["an input", "an output that is read as well"],
-)
-def test_a_buffer_that_nothing_was_given_for_is_refused(refused: Refused, given: str, line: str) -> None:
-    assert refused("run", "saxpy.spv", given, *PUSH) == line
 
 
 def npy_bytes(header: bytes, body: bytes = b"") -> bytes:
@@ -282,18 +235,6 @@ def test_a_file_that_is_no_spirv_module_is_refused(
     assert refused("run", "bad.spv", *IN, *PUSH) == f"2101: bad.spv is not a valid SPIR-V module: {problem}. {REBUILD}"
 
 
-@pytest.mark.parametrize(
-    ("shader", "line"),
-    [
-        ("missing.spv", "2202: cannot read missing.spv (No such file or directory). Fix: name a .spv file."),
-        ("missing.comp", "2202: cannot read missing.comp (No such file or directory). Fix: name a GLSL text file."),
-        (".", "2202: cannot read . (Is a directory). Fix: name a GLSL text file."),
-    ],
-)
-def test_a_shader_that_cannot_be_read_is_refused(refused: Refused, shader: str, line: str) -> None:
-    assert refused("run", shader) == line
-
-
 def test_a_shader_that_is_no_text_is_refused(refused: Refused, work: Path) -> None:
     (work / "binary.comp").write_bytes(b"\xff\xfe")
     line = refused("run", "binary.comp")
@@ -301,11 +242,6 @@ def test_a_shader_that_is_no_text_is_refused(refused: Refused, work: Path) -> No
         "2202: cannot read binary.comp (line 1 has the byte 0xff outside a comment, which is not UTF-8). "
         "Fix: name a GLSL text file, and save it as UTF-8."
     )
-
-
-def test_a_file_name_with_a_line_break_keeps_the_message_on_one_line(refused: Refused) -> None:
-    line = refused("run", "two\nlines.spv")
-    assert line == "2202: cannot read two\\nlines.spv (No such file or directory). Fix: name a .spv file."
 
 
 def test_a_syntax_error_is_told_with_the_compilers_line(refused: Refused, work: Path) -> None:
@@ -388,12 +324,109 @@ def test_help_is_for_every_verb(run_cli: RunChild) -> None:
     assert found == dict.fromkeys(done, (0, ["usage:", "vyre-driver"], ""))
 
 
-def test_a_device_is_no_input(refused: Refused) -> None:
-    complaint = refused("run", "saxpy.spv", "--in", "x=/dev/zero", "--in", "y=y.npy", "--push", "alpha=2", "--push", "count=8")
-    assert complaint == "2202: cannot read /dev/zero (it is a device). Fix: name a file with data."
-
-
 def test_an_endless_shader_is_no_shader(refused: Refused, work: Path) -> None:
     (work / "endless.comp").symlink_to("/dev/zero")
     message = "2202: endless.comp is larger than 16777216 bytes. Fix: name a GLSL text file, not other data."
     assert refused("run", "endless.comp") == message
+
+
+CODE, PATH = 2202, "missing.spv"
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The only line that a refused command prints, on stderr, as data."""
+    status = main(arguments)
+    printed = capsys.readouterr()
+    assert (status, printed.out, printed.err.count("\n")) == (2, "", 1)
+    return dict(json.loads(printed.err))
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize("verb", ["run", "spirv", "stub"])
+def test_an_error_has_code_name_problem_fix_and_attributes(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, verb, PATH, "--json") == {
+        "schema": 1,
+        "error": {
+            "code": CODE,
+            "name": "FileUnusable",
+            "problem": "cannot read missing.spv (No such file or directory)",
+            "fix": "name a .spv file",
+            "attributes": {"path": PATH},
+        },
+    }
+
+
+def test_a_usage_error_is_told_so_too(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [told(capsys, *line)["error"]["code"] for line in (("--json",), ("device", "--json"), ("run", "--json", "--nope"))]
+    assert found == [2501, 2501, 2501]
+
+
+def test_a_process_of_its_own_prints_the_same_line(run_cli: RunChild, work: Path) -> None:
+    assert work.exists()
+    done = run_cli("spirv", PATH, "--json")
+    assert (done.status, done.stdout, json.loads(done.stderr)["error"]["code"]) == (2, "", CODE)
+
+
+def test_a_warning_is_an_object_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def warn() -> tuple[()]:
+        warnings.warn("two\nlines", AutotuneWarning, stacklevel=1)
+        return ()
+
+    monkeypatch.setattr(devices, "enumerate_devices", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main(["devices", "--json"]) == 0
+    assert json.loads(capsys.readouterr().err) == {"schema": 1, "warning": "two\nlines"}
+
+
+@pytest.mark.device
+def test_the_error_of_a_child_of_demo_is_told_so_too(run_cli: RunChild) -> None:
+    done = run_cli("demo", "--json", "--files", PATH, "--npy", PATH)
+    assert (done.status, done.stdout, json.loads(done.complaint[-1])["error"]["attributes"]) == (2, "", {"path": PATH})
+
+
+def test_attributes_of_any_type_become_json(tmp_path: Path) -> None:
+    error = InvalidInput("p", fix="f", a=(1, math.inf), b={2: tmp_path}, c=FileUnusable("q", fix="g"), d=None, e=[True, 0.5])
+    found = json.loads(json.dumps(error_as_data(error), allow_nan=False))
+    assert found["attributes"] == {"a": [1, "inf"], "b": {"2": str(tmp_path)}, "c": "q. Fix: g.", "d": None, "e": [True, 0.5]}
+
+
+ESCAPE = "\x1b]0;owned\x07\x1b[31m\u202e"
+ESCAPED = "\\x1b]0;owned\\x07\\x1b[31m\\u202e"
+
+
+def test_only_what_a_terminal_might_obey_is_escaped() -> None:
+    assert printable(f"\u00e9{ESCAPE}'\\ \udcff\r\n") == f"\u00e9{ESCAPED}'\\ \\udcff\\r\\n"
+
+
+def test_an_error_shows_the_escapes_of_a_file_name_as_text(refused_here: Refused) -> None:
+    assert refused_here("spirv", f"a{ESCAPE}.spv") == (
+        f"2202: cannot read a{ESCAPED}.spv (No such file or directory). Fix: name a .spv file."
+    )
+
+
+def test_an_error_shows_the_escapes_of_a_source_as_text(refused_here: Refused, work: Path) -> None:
+    (work / "loud.comp").write_text(f"#version 450\n#error {ESCAPE}\n")
+    assert "\x1b" not in refused_here("run", "loud.comp")
+
+
+@pytest.mark.device
+def test_a_result_in_a_file_of_any_name_is_told_as_text(run_saxpy: RunChild, work: Path) -> None:
+    names = [f"a{ESCAPE}.npy", os.fsdecode(b"\xff.npy"), "\u00e9.npy"]
+    for name, shown in zip(names, [f"a{ESCAPED}.npy", "\\udcff.npy", "\\xe9.npy"], strict=True):
+        done = run_saxpy("--out", f"y={name}", env={"PYTHONIOENCODING": "ascii:strict"})
+        assert (done.status, (work / name).exists(), done.stdout.splitlines()[-1]) == (
+            0,
+            True,
+            f"y: float32 [8] -> {shown}",
+        ), done.stderr
+
+
+def test_verbs_print_by_say() -> None:
+    printing = {
+        path.name
+        for path in Path(cli.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    }
+    assert printing == {"options.py"}

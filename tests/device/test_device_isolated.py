@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,9 @@ import numpy as np
 import pytest
 from kernels import glsl
 
-from vyre_driver import Driver, TuningSpace, kernels
+from vyre_driver import Driver, DriverPool, TuningSpace, kernels
 from vyre_driver.autotune import Axis
-from vyre_driver.errors import InvalidInput, UnsupportedFeature, VyreError
+from vyre_driver.errors import DeviceLost, DriverCrashed, InvalidInput, UnsupportedFeature, VyreError
 from vyre_driver.isolated.driver import IsolatedDriver
 from vyre_driver.isolated.process import Child
 from vyre_driver.lang import Index, InOut, f32, kernel
@@ -21,6 +23,7 @@ from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from vyre_driver import Kernel
 
@@ -317,3 +320,75 @@ def test_each_call_of_a_form_but_the_first_is_one_message(
         asked.clear()
         found = kernel(x, x, alpha=3, count=100, **options, **given)
         assert (found.tolist(), asked) == ((4 * x).tolist(), ["again"])
+
+
+def test_a_child_that_dies_before_its_device_is_open_blames_no_shader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("""
+import os, signal, sys
+if "vyre_driver.isolated.child" in sys.orig_argv:
+    os.kill(os.getpid(), signal.SIGKILL)
+""")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(DriverCrashed) as caught:
+        Driver(isolated=True)
+    error = caught.value
+    assert (error.context["how"], error.context["signal"]) == ("SIGKILL", signal.SIGKILL)
+    assert str(error) == (
+        f"the process {error.context['pid']} of an isolated driver has ended (SIGKILL): it died while it opened its device. "
+        "Fix: run vyre-driver doctor, which opens each device in a process of its own and says what ends it."
+    )
+
+
+SHORT = np.arange(100, dtype=np.float32)
+WAITS_S = 60.0
+
+
+@pytest.fixture
+def pool() -> Iterator[DriverPool]:
+    with DriverPool([0, 0], allow_software=True, isolated=True) as opened:
+        yield opened
+
+
+def process_of(driver: Driver) -> int:
+    assert isinstance(driver, IsolatedDriver)
+    return driver.child().pid
+
+
+def test_calls_run_in_two_processes_and_metrics_tell_them_apart(pool: DriverPool) -> None:
+    saxpy = pool.compile(shipped_module("saxpy"))
+    found = saxpy.map(((SHORT, SHORT + number) for number in range(8)), alpha=2.0, count=100)
+    assert [one.tolist() for one in found] == [(3 * SHORT + number).tolist() for number in range(8)]
+    assert len({process_of(one) for one in pool.drivers} | {os.getpid()}) == 3
+    lines = [one for one in pool.metrics().splitlines() if one.startswith("vyre_driver_pool_jobs_done_total")]
+    assert [one.partition(" ")[0] for one in lines] == [f'vyre_driver_pool_jobs_done_total{{process="{n}"}}' for n in (0, 1)]
+
+
+def test_a_process_that_is_killed_fails_its_work_alone_and_its_device_goes_on(pool: DriverPool) -> None:
+    saxpy = pool.compile(shipped_module("saxpy"))
+    before = {process_of(one) for one in pool.drivers}
+
+    def kill(driver: Driver) -> None:
+        kernel = driver.compile(shipped_module("saxpy"))
+        os.kill(process_of(driver), signal.SIGKILL)
+        kernel(SHORT, SHORT, alpha=2.0, count=100)
+
+    futures = [pool.submit(kill), *(saxpy(SHORT, SHORT + number, alpha=2.0, count=100) for number in range(6))]
+    assert isinstance(futures[0].exception(WAITS_S), DriverCrashed)
+    assert [one.result(WAITS_S).tolist() for one in futures[1:]] == [(3 * SHORT + number).tolist() for number in range(6)]
+    after = {process_of(one) for one in pool.drivers}
+    assert (len(after), len(after & before), [one["lost"] for one in pool.report()]) == (2, 1, [False, False])
+
+
+def test_work_whose_device_is_lost_is_done_again_once(pool: DriverPool) -> None:
+    runs: list[int] = []
+
+    def lose(_: Driver) -> int:
+        runs.append(1)
+        if len(runs) != 2:
+            raise DeviceLost("the device was lost", fix="make a new driver")
+        return 7
+
+    assert (pool.submit(lose).result(WAITS_S), len(runs)) == (7, 2)
+    with pytest.raises(DeviceLost, match="the device was lost"):
+        pool.submit(lose).result(WAITS_S)
+    assert (len(runs), len(pool.drivers)) == (4, 2)

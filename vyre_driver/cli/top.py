@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vyre_driver import settings
 from vyre_driver.cli.options import add_json, human_bytes, human_count, human_measure, print_json, printable, say
+from vyre_driver.display.line import aligned
 from vyre_driver.errors import InvalidCommand
 from vyre_driver.telemetry.serving import SCHEMA, NoPlace, address, directory, listed, peer_uid, remove_stale
 
@@ -138,11 +139,11 @@ def lines_of(processes: Sequence[SeenProcess], unread: Sequence[Unread], rates: 
     if not processes:
         yield f"no process of this user shows its drivers; those that start with {settings.TOP.variable}=1 do"
     rows = [_row(one, driver, rates.get((one.pid, driver.number))) for one, driver in drivers]
-    widths = [max(len(row[at]) for row in (_HEAD, *rows)) for at in range(len(_HEAD))]
+    head, *lines = aligned([_HEAD, *rows], _LEFT)
     if rows:
-        yield _joined(_HEAD, widths)
-    for row, (_, driver) in zip(rows, drivers, strict=True):
-        yield _joined(row, widths)
+        yield head
+    for line, (_, driver) in zip(lines, drivers, strict=True):
+        yield line
         yield from _details(driver)
     for one in unread:
         yield f"{one.name}: not shown, {one.why}"
@@ -180,14 +181,6 @@ def _details(driver: SeenDriver) -> Iterator[str]:
         yield f"    memory {name}: {human_bytes(two.bytes)} in {number}"
     if len(buffers) > _SHOWN:
         yield f"    and {human_count(len(buffers) - _SHOWN, 'name')} more"
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [
-        cell.ljust(width) if at in _LEFT else cell.rjust(width)
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(padded).rstrip()
 
 
 def _several(number: int, one: str, several: str) -> str:

@@ -1,6 +1,11 @@
-"""The one line that ``repr`` shows of an object: what it is, which one, and its state."""
+"""Lines of text: the one that ``repr`` shows of an object (what it is, which one, and its state), and those of a table."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 
 def one_line(kind: str, *parts: str) -> str:
@@ -22,3 +27,16 @@ def escaped(text: str) -> str:
 def count(number: int, what: str) -> str:
     """Return a number of things whose plural ends in s: ``1 record``, ``2 records``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Return rows of cells as lines whose columns are as wide as their widest cell; those of ``left`` begin at one place."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.line import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,6 +33,4 @@ def _escaped(value: object) -> str:
     """Return a value as text in which a browser finds no markup, and a reader no character that cannot be seen."""
     from html import escape  # late: its list of entities is long
 
-    text = str(value)
-    seen = text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-    return escape(seen)
+    return escape(escaped(str(value)))

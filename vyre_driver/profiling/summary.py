@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.display.line import count
+from vyre_driver.display.line import aligned, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -182,7 +182,7 @@ def _kernel_table(figures: Figures, bandwidth: float | None) -> str:
         times = (duration(one.total_us), duration(one.median_us), duration(one.p90_us))
         rows.append((name, str(one.count), *times, rate(moved), share))
     more = len(figures.kernels) - _MOST_KERNELS
-    lines = _table([row if bandwidth else row[:-1] for row in rows])
+    lines = aligned([row if bandwidth else row[:-1] for row in rows])
     lines += [f"  and {more} more"] if more > 0 else []
     lines += [f"A copy on the device moves {rate(bandwidth)}."] if bandwidth else []
     return "\n".join(lines) if figures.kernels else "The device did nothing."
@@ -202,13 +202,4 @@ def _device(tracks: Sequence[TrackTimes]) -> str:
 def _host(figures: Figures) -> str:
     rows = [("on the host", "count", "total")]
     rows += [(name, str(number), duration(s * 1e6)) for name, (number, s) in list(figures.host.items())[:_MOST_STAGES]]
-    return "\n".join(_table(rows)) if figures.host else ""
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    return "\n".join(aligned(rows)) if figures.host else ""

@@ -21,8 +21,8 @@ GROWS = {"append", "appendleft", "add", "update", "setdefault", "insert", "exten
 # one call, compilation or command.
 LONG_LIVED = (
     *("autotune.store", "autotune.measure.tuned", "backends.kompute", "backends.registry", "cache", "driver", "embedding"),
-    *("isolated", "kernels", "kompute", "lang.along_axis", "lang.elementwise", "lang.kernel", "lang.launch", "lang.reductions"),
-    *("lang.scans", "pool", "process", "profiling", "remote", "runtime", "spirv.validator", "telemetry", "vulkan"),
+    *("isolated", "kernels", "kompute", "lang.elementwise", "lang.kernel", "lang.launch", "lang.reductions"),
+    *("pool", "process", "profiling", "remote", "runtime", "spirv.validator", "telemetry", "vulkan"),
 )
 
 

@@ -15,7 +15,7 @@ from vyre_driver.errors import KernelSourceError
 from vyre_driver.lang import fuse, kernel, reduction, scan, types
 from vyre_driver.lang.frontend.builtins.table import TABLE
 from vyre_driver.lang.frontend.calls import counts_of
-from vyre_driver.lang.frontend.forms import FORMS
+from vyre_driver.lang.frontend.functions import FORMS
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from both_ways import function_of, run_both, run_on_device
 from kernel_texts import NAMES
+from vyre_driver.lang.frontend.refusals import check_shared
 
 from vyre_driver.errors import KernelTypeError, LimitExceeded
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend.intrinsics import local, static_range
-from vyre_driver.lang.frontend.refusals import check_shared
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 from vyre_driver.lang.types import Group, In, Index, InOut, Out, bf16, bool_, f16, f32, f64, i16, i32, u8, u64

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from vyre_driver.lang.decorator import KernelDecorator
 
 import vyre_driver
 from vyre_driver import lang
-from vyre_driver.lang.decorator import KernelDecorator
 from vyre_driver.lang.frontend.builtins import own
 
 if TYPE_CHECKING:

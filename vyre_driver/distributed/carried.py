@@ -15,8 +15,7 @@ from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.ir.program import Program
 from vyre_driver.lang.elementwise import Elementwise
 from vyre_driver.lang.kernel import Kernel as PythonKernel
-from vyre_driver.lang.reductions import Reduction
-from vyre_driver.lang.scans import Scan
+from vyre_driver.lang.reductions import Reduction, Scan
 from vyre_driver.lang.types import Access, ArrayType
 from vyre_driver.runtime.kernel import Kernel
 from vyre_driver.spirv.module import SpirvModule

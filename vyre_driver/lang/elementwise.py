@@ -14,23 +14,24 @@ from vyre_driver.binding.outputs import with_tensors
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput, KernelTypeError
-from vyre_driver.lang.broadcasting import broadcast
-from vyre_driver.lang.decorator import kernel
-from vyre_driver.lang.elementwise_text import text_of
-from vyre_driver.lang.frontend.operators import as_written
+from vyre_driver.lang.frontend.builtins.written import as_written
 from vyre_driver.lang.function import Function
-from vyre_driver.lang.function_types import function_types, with_results
+from vyre_driver.lang.kernel import kernel
 from vyre_driver.lang.launch.arguments import OPTIONS
 from vyre_driver.lang.operands import (
+    broadcast,
     check_overlaps,
     chosen_types,
     form_of,
+    function_types,
     key_of,
     known_types,
     operand,
     outputs_of,
     pushed_numbers,
     shown_steps,
+    text_of,
+    with_results,
 )
 from vyre_driver.lang.pickling import carried, reduced_function
 from vyre_driver.lang.types import ScalarType
@@ -45,10 +46,8 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
-    from vyre_driver.lang.elementwise_text import Form, Steps
-    from vyre_driver.lang.function_types import FunctionTypes
     from vyre_driver.lang.kernel import Kernel
-    from vyre_driver.lang.operands import Operand
+    from vyre_driver.lang.operands import Form, FunctionTypes, Operand, Steps
 
 _BY_POSITION, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 _EMPTY = inspect.Parameter.empty

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vyre_driver.lang.source import texts
-from vyre_driver.lang.source.text import MAKER, FunctionSource, maker_of
+from vyre_driver.lang.source.text import MAKER, FunctionSource, filename_of, maker_of, remember
 from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
@@ -162,11 +161,11 @@ def _function(  # noqa: PLR0913 -- what a function is made of
     before = "\n" * (first_line - 1 - is_indented) + (
         "if True:\n" if is_indented else ""
     )  # so that its lines keep their numbers
-    filename = texts.name_of(before + text)
+    filename = filename_of(before + text)
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": facts["__module__"], **names}
     maker = maker_of(before + text, name, free)
     code = compile(maker, filename, "exec", dont_inherit=True)
-    texts.remember(filename, before + text, code)
+    remember(filename, before + text, code)
     exec(code, namespace)  # noqa: S102 -- pickle runs what it is given
     made: types.FunctionType = namespace.pop(MAKER)(*(cells.get(one) for one in free))
     for one, cell in zip(free, made.__closure__ or (), strict=True):

@@ -14,6 +14,37 @@ from vyre_driver.ir.numpy_types import numpy_element
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = [
+    "Const",
+    "Group",
+    "In",
+    "In1",
+    "In2",
+    "In3",
+    "InOut",
+    "InOut1",
+    "InOut2",
+    "InOut3",
+    "Index",
+    "Out",
+    "Out1",
+    "Out2",
+    "Out3",
+    "bf16",
+    "bool_",
+    "f16",
+    "f32",
+    "f64",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+]
+
 
 class Kind(enum.Enum):
     """How a scalar type computes."""

@@ -13,22 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.errors import KernelSyntaxError
-from vyre_driver.lang.frontend.annotations import fields_as, given_as, returned_as
-from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
+from vyre_driver.lang.frontend.branches import Rooms, returned
 from vyre_driver.lang.frontend.builtins.table import TABLE
-from vyre_driver.lang.frontend.forms import FORMS
-from vyre_driver.lang.frontend.frames import Exit, Frame
-from vyre_driver.lang.frontend.functions import checked
+from vyre_driver.lang.frontend.builtins.written import as_written
+from vyre_driver.lang.frontend.conversions import fields_as, given_as, returned_as
+from vyre_driver.lang.frontend.draft import Exit, Frame, evaluated
+from vyre_driver.lang.frontend.functions import ATOMICS, FORMS, atomic, checked
 from vyre_driver.lang.frontend.names import host_value, uncallable
-from vyre_driver.lang.frontend.operators import as_written
-from vyre_driver.lang.frontend.order import evaluated
-from vyre_driver.lang.frontend.records import check_as_tuple, constructor_of
-from vyre_driver.lang.frontend.results import Rooms, returned
-from vyre_driver.lang.frontend.typings import spot_of
-from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
+from vyre_driver.lang.frontend.translation import spot_of
+from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, check_as_tuple, constructor_of, kind_name
 from vyre_driver.lang.function import Function
-from vyre_driver.lang.source.called import call_signature
-from vyre_driver.lang.source.scan import assigned_names
+from vyre_driver.lang.source.scan import assigned_names, call_signature
 from vyre_driver.lang.source.text import FunctionSource
 
 if TYPE_CHECKING:
@@ -301,6 +296,5 @@ def _is_nothing(value: Value) -> bool:
 def _held(t: Translation, name: str, value: Value) -> Value:
     """Return an argument so that using it again costs nothing."""
     if isinstance(value, Tuple):
-        items = tuple(_held(t, name, item) for item in value.items)
-        return Tuple(items, value.fields, value.made_by)
+        return value.of(_held(t, name, item) for item in value.items)
     return t.draft.hold(value, name) if isinstance(value, Number) else value

@@ -14,7 +14,7 @@ from vyre_driver.ir.arithmetic import Binary, LitU32, Unary
 from vyre_driver.ir.expressions import Atomic, InvocationId
 from vyre_driver.ir.nodes import Trap
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
-from vyre_driver.lang.frontend.comparisons import condition
+from vyre_driver.lang.frontend.arithmetic import condition
 from vyre_driver.lang.frontend.values import Constant, Number
 from vyre_driver.lang.types import u32
 

@@ -1,4 +1,4 @@
-"""Arrays in kernels: their shapes, the elements that are loaded and stored, and memory of a workgroup or an invocation.
+"""Arrays and workgroups in kernels: shapes, elements that are loaded and stored, memory of a workgroup or an invocation.
 
 Each index is held against its own axis: one that is out of range gives zero, or stores nothing, also where the flat place would
 be inside of the array. No check is made where the index is certainly in range.
@@ -14,14 +14,26 @@ from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, BufferDecl
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Cast, InvocationId, Load, Select
-from vyre_driver.ir.nodes import Store
+from vyre_driver.ir.expressions import BufLen, Cast, InvocationId, Load, LocalId, Select, WorkgroupId
+from vyre_driver.ir.nodes import Barrier, Store
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.arithmetic import binary
 from vyre_driver.lang.frontend.checking import check_index
 from vyre_driver.lang.frontend.conversions import cast, constant_as, from_memory, keeps, to_memory, typed
-from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name, zero
+from vyre_driver.lang.frontend.translation import MAX_EXTENT
+from vyre_driver.lang.frontend.values import (
+    Array,
+    Constant,
+    GroupValue,
+    Host,
+    Method,
+    Number,
+    Tuple,
+    check_as_tuple,
+    computed_type,
+    kind_name,
+    zero,
+)
 from vyre_driver.lang.frontend.wide import as_index
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, f32, i32, u32
 
@@ -163,19 +175,18 @@ def store(  # noqa: PLR0913 -- an element, and what is written to it
 def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:
     """Return a value as what an array is given: constants take its type, and numbers where it holds their value."""
     element = array.element
-    computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
     if isinstance(value, Constant):
         if element.is_whole and isinstance(value.value, float):
             given = f"the float {value.value!r}"
             raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {given}", f"convert: {element}(...)")
         if element not in COMPUTED and element.is_whole:
             return cast(t, value, element, node)
-        return constant_as(t, value, computed, node)
+        return constant_as(t, value, computed_type(element), node)
     if not isinstance(value, Number):
         raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {kind_name(value)}", "give a number")
     number = t.draft.shallow(value)
-    if keeps(number, computed):
-        return cast(t, number, computed, node)
+    if keeps(number, computed_type(element)):
+        return cast(t, number, computed_type(element), node)
     raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {number.type}", f"convert: {element}(...)")
 
 
@@ -212,10 +223,7 @@ def _assigned_name(t: Translation, call: ast.Call) -> str | None:
 
 def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
     """Return memory of an invocation's own; it has zeros whenever this is reached."""
-    element = given[0].value if given and isinstance(given[0], Host) else None
-    if not isinstance(element, ScalarType):
-        got = kind_name(given[0]) if given else "nothing"
-        raise t.mistyped(node, f"a local array has a type and a shape, and got {got}", "write local(f32, 8)")
+    element = _element_of(t, given, node, "a local array", "write local(f32, 8)")
     counts = constant_shape(t, tuple(given[1:]), node, "a local array")
     name = _assigned_name(t, node) or "local"
     declared = BufferDecl.local(t.draft.fresh(name), math.prod(counts), element.element)
@@ -234,11 +242,19 @@ def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
 
 def _clear(t: Translation, declared: BufferDecl, element: ScalarType) -> None:
     counter = t.draft.fresh("cleared")
-    computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
-    nothing = Number(computed, zero(computed))
+    nothing = Number(computed_type(element), zero(computed_type(element)))
     with t.draft.side() as body:
         t.draft.add(Store(declared.name, Var(counter, DataType.U32), _as_element(element, nothing)))
     t.draft.add_loop(counter, LitU32(0), LitU32(declared.count), body)
+
+
+def _element_of(t: Translation, given: Sequence[Value], node: ast.AST, what: str, fix: str) -> ScalarType:
+    """Return the type that memory is asked for with, in front of its shape."""
+    element = given[0].value if given and isinstance(given[0], Host) else None
+    if not isinstance(element, ScalarType):
+        got = kind_name(given[0]) if given else "nothing"
+        raise t.mistyped(node, f"{what} has a type and a shape, and got {got}", fix)
+    return element
 
 
 def constant_shape(t: Translation, values: tuple[Value, ...], node: ast.AST, what: str) -> tuple[int, ...]:
@@ -252,3 +268,77 @@ def constant_shape(t: Translation, values: tuple[Value, ...], node: ast.AST, wha
     if min(counts) < 1:
         raise t.mistyped(node, f"the shape of {what} is {tuple(counts)}", "use numbers above 0")
     return tuple(counts)
+
+
+def layout_tests(t: Translation) -> list[Expr]:
+    """Return the conditions that arrays of several axes have no more elements than their buffers.
+
+    Each call proves them. They stand in the program all the same, once: it may be run with other numbers. Those that are not
+    worth it are left out, and of an array that atomics are used on nothing is said, since a program may not ask for the length
+    of its buffer. Where the device keeps accesses inside, nothing has to be proven.
+    """
+    if t.specialization.robust:
+        return []
+    shapes: dict[tuple[Expr, ...], list[Array]] = {}
+    node = t.frame.source.node
+    for uses in t.laid_out.values():
+        array = uses[0]
+        if array.name not in t.counted:
+            counts = [typed(t, t.axis(array, axis), node).expr for axis in range(t.ranks[array.name])]
+            shapes.setdefault(tuple(counts), []).extend(uses)
+    tests: list[Expr] = []
+    for shape, uses in shapes.items():
+        if len(uses) < WORTH_IT:
+            continue
+        total = shape[0]
+        for count in shape[1:]:
+            if isinstance(total, LitU32) and isinstance(count, LitU32) and total.value * count.value <= U32_MAX:
+                total = LitU32(total.value * count.value)
+                continue
+            tests.append(Binary(BinOp.EQ, Binary(BinOp.MUL_HIGH, total, count), LitU32(0)))
+            total = Binary(BinOp.MUL, total, count)
+        tests += [Binary(BinOp.LE, total, BufLen(array.buffer)) for array in uses]
+    return list(dict.fromkeys(tests))
+
+
+_MOST_GROUPS = 65_535  # along y and z at least; x has more on some devices
+_IDS = {"local": LocalId, "id": WorkgroupId, "index": InvocationId}
+
+
+def group_attribute(t: Translation, group: GroupValue, name: str, node: ast.Attribute) -> Value:
+    """Return an attribute of a workgroup; of several axes a tuple, the slowest first."""
+    axes = len(group.sizes)
+    if name in _IDS:
+        return _each(tuple(_id(name, axes - 1 - at, group.sizes[at]) for at in range(axes)))
+    if name == "size":
+        return _each(tuple(Constant(size) for size in group.sizes))
+    if name == "groups":
+        return _each(tuple(t.scalar(f"{group.name}.groups[{at}]", i32, (1, MAX_EXTENT)) for at in range(axes)))
+    if name == "barrier":
+        return Method(group, name, _barrier)
+    if name == "shared":
+        return Method(group, name, _shared)
+    raise t.misspelt(
+        node, f"the workgroup has no {name!r}", f"use {', '.join(f'{group.name}.{one}' for one in (*_IDS, 'size'))}"
+    )
+
+
+def _id(name: str, axis: int, size: int) -> Number:
+    most = size - 1 if name == "local" else MAX_EXTENT
+    return Number(i32, _IDS[name](axis), 0, most)
+
+
+def _each(values: tuple[Value, ...]) -> Value:
+    return values[0] if len(values) == 1 else Tuple(values)
+
+
+def _barrier(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    if given:
+        raise t.mistyped(node, f"barrier takes no arguments, and got {len(given)}", "leave them out")
+    t.draft.add(Barrier())
+    return Host(None)
+
+
+def _shared(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    element = _element_of(t, given, node, "shared memory", "write g.shared(f32, 256)")
+    return shared(t, node, element, constant_shape(t, tuple(given[1:]), node, "shared memory"))

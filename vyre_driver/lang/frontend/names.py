@@ -14,13 +14,12 @@ import numpy as np
 
 from vyre_driver.errors import with_article
 from vyre_driver.lang.frontend import intrinsics
-from vyre_driver.lang.frontend.annotations import fields_as
+from vyre_driver.lang.frontend.branches import settled
 from vyre_driver.lang.frontend.builtins import own
-from vyre_driver.lang.frontend.groups import attribute as group_attribute
-from vyre_driver.lang.frontend.memory import shape_of, size_of
-from vyre_driver.lang.frontend.merging import settled
-from vyre_driver.lang.frontend.records import NO_DICT, getter_of, has_own_lookup, is_field, item_of, own_lookup
+from vyre_driver.lang.frontend.conversions import fields_as
+from vyre_driver.lang.frontend.memory import group_attribute, shape_of, size_of
 from vyre_driver.lang.frontend.values import (
+    NO_DICT,
     Array,
     Constant,
     GroupValue,
@@ -29,8 +28,13 @@ from vyre_driver.lang.frontend.values import (
     Missing,
     Number,
     Tuple,
+    getter_of,
+    has_own_lookup,
+    is_field,
+    item_of,
     kind_name,
     literal,
+    own_lookup,
 )
 from vyre_driver.lang.types import COMPUTED, SCALARS, ScalarType, type_of
 

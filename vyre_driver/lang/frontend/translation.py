@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
-from vyre_driver.ir.arithmetic import Binary, LitU32, Var
+from vyre_driver.ir.arithmetic import Binary, LitU32
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.builders import operation
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Load
+from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.draft import Draft, Place, Plain
-from vyre_driver.lang.frontend.stored import StoredNumbers
-from vyre_driver.lang.frontend.typings import Typings
-from vyre_driver.lang.frontend.values import Constant, Number, variable
+from vyre_driver.lang.frontend.values import Constant, Merged, Number, Tuple, variable
 from vyre_driver.lang.source.captured import Captured
-from vyre_driver.lang.types import i32
+from vyre_driver.lang.types import Kind, bool_, i32, i64
 
 if TYPE_CHECKING:
     import types
@@ -26,14 +27,11 @@ if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.terms import Term
     from vyre_driver.lang.frontend.checking import Check
-    from vyre_driver.lang.frontend.draft import Body
-    from vyre_driver.lang.frontend.frames import Flow, Frame
-    from vyre_driver.lang.frontend.typings import Spot
+    from vyre_driver.lang.frontend.draft import Body, Flow, Frame
     from vyre_driver.lang.frontend.values import Array, Value
     from vyre_driver.lang.source.parameters import Specialization
     from vyre_driver.lang.types import ScalarType
     from vyre_driver.target.config import SourceLines
-
 
 Error = TypeVar("Error", bound=KernelSourceError)
 
@@ -212,8 +210,7 @@ class Translation:
             if scalar is i32 and bounds[0] == 1:
                 loaded = Binary(BinOp.MAX, loaded, LitU32(1))
             found = self.scalars[name] = variable(self.draft.fresh(name.replace(".", "_")), scalar, bounds)
-            assert isinstance(found.expr, Var)  # noqa: S101 -- ``variable`` makes one
-            self.prologue.append(Plain(Let(found.expr.name, loaded), None))
+            self.prologue.append(Plain(Let(found.name, loaded), None))
         return found
 
     def leave_frame(self) -> None:
@@ -305,3 +302,91 @@ def _shown(frame: Frame, node: ast.AST) -> tuple[str, str, int, str, int, int]:
     start = len(octets[:column].decode(errors="replace"))
     stop = len(octets[:end].decode(errors="replace")) if end_line == line else len(text)
     return source.name, source.filename, line, text, start, stop
+
+
+class StoredNumbers:
+    """The buffer of one program's numbers: words one after the other, two of what is wide, the lower one first."""
+
+    def __init__(self, t: Translation) -> None:
+        """Hold nothing yet."""
+        self._t = t
+        self._name = ""
+        self._words = 0
+
+    def add(self, name: str, scalar: ScalarType) -> Number:
+        """Return a parameter that is a number, which is behind those before it."""
+        draft = self._t.draft
+        self._name = self._name or draft.fresh("numbers")
+        held = variable(draft.fresh(name), scalar, scalar.bounds if scalar.is_whole else (0, 0))
+        self._t.prologue.append(Plain(Let(held.name, self._loaded(scalar)), None))
+        return held
+
+    def _loaded(self, scalar: ScalarType) -> Expr:
+        bits = self._word()
+        if scalar.is_wide:
+            upper = operation(BinOp.SHL, DataType.U64, Cast(DataType.U64, self._word()), LitU32(32))
+            bits = operation(BinOp.BIT_OR, DataType.U64, Cast(DataType.U64, bits), upper)
+        if scalar is bool_:
+            return Binary(BinOp.NE, bits, LitU32(0))
+        if scalar.kind is Kind.FLOAT:
+            return extension(f"bitcast<{scalar}>", bits)
+        return Cast(DataType.I64, bits) if scalar is i64 else bits
+
+    def _word(self) -> Expr:
+        self._words += 1
+        return Load(self._name, LitU32(self._words - 1), DataType.U32)
+
+    def buffers(self, place: int) -> list[BufferDecl]:
+        """Return the buffer at a place among the program's, or nothing."""
+        found = BufferDecl(self._name, place, BufferAccess.READ_ONLY, MemoryKind.GLOBAL, DataType.U32, self._words)
+        return [found] if self._words else []
+
+
+Spot: TypeAlias = "tuple[int, ...]"
+Path: TypeAlias = "tuple[Spot, ...]"
+Shape: TypeAlias = "ScalarType | tuple[Shape, ...] | None"
+"""The type of a number, those of a tuple's items, or None of what stays what it is."""
+
+
+def spot_of(node: ast.AST) -> Spot:
+    """Return where an expression stands in its file."""
+    return (
+        getattr(node, "lineno", 0),
+        getattr(node, "col_offset", 0),
+        getattr(node, "end_lineno", 0),
+        getattr(node, "end_col_offset", 0),
+    )
+
+
+class Typings:
+    """The types of what was joined, by the calls from the kernel down, the place there, and the name."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._found: dict[tuple[Path, Spot, str], list[Value]] = {}
+
+    def note(self, calls: Sequence[ast.AST | None], spot: Spot, name: str, value: Value) -> None:
+        """Keep what was joined at a place; its type is looked at when the translation is done."""
+        path = tuple(spot_of(one) for one in calls if one is not None)
+        self._found.setdefault((path, spot, name), []).append(value)
+
+    def within(self, path: Path) -> dict[tuple[Spot, str], Shape]:
+        """Return what is known of the places of a function that was called by this way."""
+        found: dict[tuple[Spot, str], Shape] = {}
+        for (calls, spot, name), values in self._found.items():
+            if calls == path:
+                shapes = [_shape(value) for value in values]
+                found[spot, name] = shapes[0] if all(shape == shapes[0] for shape in shapes) else None
+        return found
+
+    def returned(self) -> list[Shape]:
+        """Return what is known of what the functions return that the kernel itself calls."""
+        return [_shape(values[0]) for (calls, _, name), values in self._found.items() if len(calls) == 1 and name == "returned"]
+
+
+def _shape(value: Value) -> Shape:
+    if isinstance(value, Merged):
+        return None if value.number is None else value.number.type
+    if isinstance(value, Number):
+        return value.type
+    return tuple(map(_shape, value.items)) if isinstance(value, Tuple) else None

@@ -11,7 +11,7 @@ import numpy as np
 from vyre_driver.errors import DataRace, KernelAssertionError, KernelFault, StepBudgetExceeded, Trapped
 from vyre_driver.lang.frontend.atomic_fixes import atomic_fix
 from vyre_driver.lang.frontend.checking import FaultWord
-from vyre_driver.lang.frontend.refusals import place_of
+from vyre_driver.lang.frontend.translate import place_of
 from vyre_driver.lang.frontend.translation import shown_frames
 
 if TYPE_CHECKING:

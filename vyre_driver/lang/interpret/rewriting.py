@@ -11,27 +11,21 @@ import dataclasses
 import types
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.lang.frontend.arithmetic import SIGNS
-from vyre_driver.lang.frontend.elifs import links_of, shortened
-from vyre_driver.lang.frontend.typings import spot_of
+from vyre_driver.lang.frontend.arithmetic import COMPARED, SIGNS
+from vyre_driver.lang.frontend.branches import links_of, shortened
+from vyre_driver.lang.frontend.translation import spot_of
 from vyre_driver.lang.plain import numbers
-from vyre_driver.lang.source.called import parameter_names
-from vyre_driver.lang.source.scan import stored_names
+from vyre_driver.lang.source.scan import parameter_names, stored_names
 from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from vyre_driver.lang.frontend.typings import Shape, Spot
+    from vyre_driver.lang.frontend.translation import Shape, Spot
     from vyre_driver.lang.source.text import FunctionSource
 
 _COMPARED: dict[type[ast.cmpop], str] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
+    **{op: sign for op, (sign, _, _) in COMPARED.items()},
     ast.In: "in",
     ast.NotIn: "not in",
     ast.Is: "is",

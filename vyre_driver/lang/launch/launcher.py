@@ -15,7 +15,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.lang.frontend.refusals import check_shared, check_workgroup
+from vyre_driver.lang.frontend.translate import check_shared, check_workgroup
 from vyre_driver.lang.launch._watch import Watch
 from vyre_driver.lang.launch.arguments import matched
 from vyre_driver.lang.launch.arrays import check_apart, read_array, types_of

@@ -10,9 +10,8 @@ from vyre_driver.lang.frontend.atomic_fixes import atomic_fix, updated_element
 from vyre_driver.lang.frontend.translation import shown_frames
 
 if TYPE_CHECKING:
-    from vyre_driver.lang.frontend.dependences import Axis
     from vyre_driver.lang.frontend.translate import TranslatedKernel
-    from vyre_driver.lang.frontend.updates import Update
+    from vyre_driver.lang.frontend.updates import Axis, Update
     from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.source.parameters import KernelSignature

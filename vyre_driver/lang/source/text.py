@@ -1,7 +1,8 @@
 """The source of a function: found, parsed, and held against the code that Python runs.
 
 A file may have changed since it was imported. So what was found is compiled again, and taken only if that gives the function's
-own code: another kernel than the one that was defined is never translated.
+own code: another kernel than the one that was defined is never translated. Source that lies in no file is kept where Python
+looks for lines, so that functions made of it are found and shown.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import ast
 import contextlib
 import copy
 import dis
+import functools
+import hashlib
 import inspect
 import io
 import linecache
 import re
 import sys
+import threading
 import tokenize
 import types
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +32,45 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Function = Callable[..., Any]
+
+_lock = threading.RLock()  # which a collection may want on the thread that has it
+_alive: dict[str, dict[int, weakref.ref[types.CodeType]]] = {}
+
+
+def remember(filename: str, text: str, made: types.CodeType) -> None:
+    """Keep the lines of a text under a name that no file has, as long as any code is alive that was made of it.
+
+    That is code within ``made``: of a function that somebody has, or of a frame in a traceback.
+    """
+    with _lock:
+        kept = _alive.get(filename, {})
+        for one in _codes(made):
+            kept[id(one)] = weakref.ref(one, functools.partial(_forget_text, filename, id(one)))
+        # Last, for a collection on this thread may have forgotten the text just before.
+        _alive[filename] = kept
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def _codes(made: types.CodeType) -> Iterator[types.CodeType]:
+    yield made
+    for one in made.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _codes(one)
+
+
+def _forget_text(filename: str, key: int, gone: weakref.ref[types.CodeType]) -> None:
+    with _lock:
+        kept = _alive.get(filename, {})
+        if kept.get(key) is gone:  # not one that was made since in the same place
+            del kept[key]
+        if not kept and _alive.pop(filename, None) is not None:
+            linecache.cache.pop(filename, None)
+
+
+def filename_of(text: str) -> str:
+    """Return the name that a text is kept under: the same for the same text, in each process."""
+    return f"<kernel source {hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}>"
+
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 MAKER = "_maker"

@@ -15,15 +15,18 @@ from vyre_driver.ir import functions
 from vyre_driver.ir.arithmetic import Binary, Unary
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers, wide
+from vyre_driver.lang.frontend.arithmetic import choose, compare
 from vyre_driver.lang.frontend.builtins import own, written
-from vyre_driver.lang.frontend.comparisons import choose, compare
+from vyre_driver.lang.frontend.builtins.written import as_written
 from vyre_driver.lang.frontend.conversions import typed
-from vyre_driver.lang.frontend.extremes import clip, extreme, numpys
 from vyre_driver.lang.frontend.functions import (
     absolute,
+    clip,
     counted,
     divided,
+    extreme,
     fused,
+    numpys,
     of_floats,
     of_numbers,
     predicate,
@@ -32,10 +35,8 @@ from vyre_driver.lang.frontend.functions import (
     to_power,
     to_whole,
 )
-from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.values import Constant, literal
-from vyre_driver.lang.plain import functions as plain
-from vyre_driver.lang.plain import numbers
+from vyre_driver.lang.plain import numbers as plain
 from vyre_driver.lang.plain.numbers import F32, greatest, least
 from vyre_driver.lang.types import SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
@@ -221,13 +222,13 @@ BUILTINS = (
         "np.remainder", "the remainder, of the sign of y", of_numbers(functions.remainder), plain.of_floats(np.remainder), "0.5"
     ),
     _two("math.copysign np.copysign", "x with the sign of y", of_numbers(functions.copysign), plain.of_floats(np.copysign)),
-    _two("pow math.pow np.power", "x to the power of y, as `**`", to_power, numbers.power, "0.9"),
+    _two("pow math.pow np.power", "x to the power of y, as `**`", to_power, plain.power, "0.9"),
     Builtin("math.erfc", "1 - erf(x), of which nothing is lost where it is small", error="2.1", written=written.erfc),
     Builtin(
         "np.fabs",
         "x without its sign",
         of_floats(UnOp.ABS),
-        lambda x: numbers.canonical(np.fabs(x if type(x) is numbers.F64 else numbers.to_f32(x))),
+        lambda x: plain.canonical(np.fabs(x if type(x) is plain.F64 else plain.to_f32(x))),
         types=FLOATS,
     ),
     Builtin("math.radians np.radians np.deg2rad", "x degrees in radians", error="0.7", written=written.radians),
@@ -239,7 +240,7 @@ BUILTINS = (
         "abs math.fabs np.abs",
         "x without its sign; the least whole number stays",
         absolute,
-        numbers.magnitude,
+        plain.magnitude,
         types=ALL,
         result="number",
     ),
@@ -256,7 +257,7 @@ BUILTINS = (
         least=3,
         most=3,
     ),
-    Builtin("np.sign", "1, 0 or -1; NaN of NaN", _sign, lambda x: np.sign(numbers.typed(x)), types=NUMBERS),
+    Builtin("np.sign", "1, 0 or -1; NaN of NaN", _sign, lambda x: np.sign(plain.typed(x)), types=NUMBERS),
     _of_bits("popcount", "how many bits are set", counted(UnOp.POPCOUNT), plain.of_whole(own.popcount), own=own.popcount),
     _of_bits("clz", "how many bits above the highest set one", counted(UnOp.CLZ), plain.of_whole(own.clz), own=own.clz),
     _of_bits("ctz", "how many bits below the lowest set one", counted(UnOp.CTZ), plain.of_whole(own.ctz), own=own.ctz),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from vyre_driver import Driver
 from vyre_driver.errors import InvalidInput, KernelTypeError
@@ -181,9 +182,7 @@ def test_a_buffer_may_be_worked_on_in_place(opened: Driver) -> None:
         (there, "out of blend has the shape (4,), and the result (3, 4). Fix: pass an array of the shape (3, 4)."),
         (here, "out of blend shares memory with y, and is not all of it. Fix: pass another buffer, or y itself."),
     ):
-        with pytest.raises(InvalidInput) as refused:
-            blend(here, here[0], 0.5, out=out)
-        assert str(refused.value) == message
+        assert str(refusal(lambda out=out: blend(here, here[0], 0.5, out=out), InvalidInput)) == message
 
 
 def test_where_keeps_what_out_holds_and_gives_zeros_without_it(opened: Driver) -> None:
@@ -312,9 +311,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_call_that_does_not_fit_is_refused(which: str, opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre_driver.lang.launch.default_driver.DEFAULT.get", lambda: opened)
     call, message = CALLS[which]
-    with pytest.raises(InvalidInput) as refused:
-        call()
-    assert str(refused.value) == message
+    assert str(refusal(call, InvalidInput)) == message
 
 
 def no_result(x: f32):  # noqa: ANN201 -- the mistake
@@ -373,9 +370,7 @@ DECORATED: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("function", "message"), DECORATED, ids=[one.__name__ for one, _ in DECORATED])
 def test_what_cannot_be_called_with_elements_is_refused(function: Any, message: str) -> None:  # noqa: ANN401 -- the mistakes
-    with pytest.raises(KernelTypeError) as refused:
-        elementwise(function)
-    assert str(refused.value) == message
+    assert str(refusal(lambda: elementwise(function), KernelTypeError)) == message
 
 
 def test_what_a_function_may_not_do_is_shown_at_its_line(opened: Driver) -> None:
@@ -386,3 +381,26 @@ def test_what_a_function_may_not_do_is_shown_at_its_line(opened: Driver) -> None
     with pytest.raises(KernelTypeError) as refused:
         wrong.on(opened)(whole(3))
     assert str(refused.value).splitlines()[0] == "'wrong' is annotated to return i32, and returns f32"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        (np.uint32(4_000_000_000), 2, np.uint32(4_000_000_002)),
+        (2, np.array(4_000_000_000, np.uint32), np.uint32(4_000_000_002)),
+        (np.int32(2), np.float32(0.5), np.float32(2.5)),
+        (np.float64(1.0), 2, np.float32(3.0)),
+        (np.uint8(200), np.uint8(100), np.int32(300)),
+    ],
+)
+def test_numbers_of_numpy_alone_keep_their_type(opened: Driver, x: Any, y: Any, expected: np.generic) -> None:  # noqa: ANN401 -- numbers
+    found = elementwise(lambda a, b: a + b).on(opened)(x, y)
+    assert (found.dtype, found) == (expected.dtype, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int16])
+def test_a_number_beside_small_elements_is_what_these_are_loaded_as(opened: Driver, dtype: type) -> None:
+    x = np.array([1, 2, 200 if dtype is not np.float16 else 2.5], dtype)
+    found = elementwise(lambda a, b: a + b).on(opened)(x, 300)
+    wanted = x.astype(np.float32 if dtype is np.float16 else np.int32) + 300
+    assert (found.dtype, found.tolist()) == (wanted.dtype, wanted.tolist())

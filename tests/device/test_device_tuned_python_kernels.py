@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from refusals import refusal
 from tuned_code import FEW
 
 from vyre_driver import Driver
@@ -100,9 +101,7 @@ def test_a_record_decides_and_a_value_in_the_call_wins(layered: Driver) -> None:
     np.testing.assert_array_equal(on.with_(BLOCK=64)(X), 2 * X)
     sizes = {launch.compiled.workgroup_size[0] for one in doubled._launcher._by_driver.values() for launch in one.values()}  # noqa: SLF001
     assert {64, 256} <= sizes
-    with pytest.raises(InvalidInput) as refused:
-        on.tune(X, BLOCK=64)
-    assert str(refused.value) == (
+    assert str(refusal(lambda: on.tune(X, BLOCK=64), InvalidInput)) == (
         "every constant of doubled that may be tuned is given. Fix: leave some out of the call and of with_."
     )
 
@@ -167,9 +166,7 @@ def test_what_is_said_of_workgroups_is_not_tuned(layered: Driver) -> None:
     y = np.zeros_like(X)
     doubled.on(layered).groups(2)(X, y)
     assert np.count_nonzero(y) == 2 * 128 - 1
-    with pytest.raises(InvalidInput) as refused:
-        doubled.on(layered).groups(2).tune(X, y)
-    assert str(refused.value) == (
+    assert str(refusal(lambda: doubled.on(layered).groups(2).tune(X, y), InvalidInput)) == (
         "doubled is tuned with .groups(2,), and how far these go may depend on what is tuned. "
         "Fix: say how far it goes with .over(...), or by over= of the decorator."
     )
@@ -188,9 +185,7 @@ def test_a_kernel_that_checks_itself_is_not_tuned(monkeypatch: pytest.MonkeyPatc
 
 def test_a_kernel_that_says_nothing_of_tuning_is_not_tuned(layered: Driver) -> None:
     plain = kernel(doubled.function)
-    with pytest.raises(InvalidInput) as refused:
-        plain.on(layered).tune(X)
-    assert str(refused.value) == (
+    assert str(refusal(lambda: plain.on(layered).tune(X), InvalidInput)) == (
         "doubled says nothing of what may be tuned. "
         'Fix: decorate it with @kernel(tune=True), or tune={"BLOCK": [64, 128, 256]}.'
     )
@@ -221,18 +216,14 @@ def test_what_may_be_tuned_is_checked_where_it_is_said(which: str) -> None:
     def k(g: Group[BLOCK], x: In[f32], *, BLOCK: Const[int], F: Const[float] = 0.5) -> None:  # noqa: F821, N803
         pass
 
-    with pytest.raises(KernelTypeError) as refused:
-        kernel(tune=given)(k)
-    assert str(refused.value) == message
+    assert str(refusal(lambda: kernel(tune=given)(k), KernelTypeError)) == message
 
 
 def test_a_record_has_room_for_three_constants_beside_the_workgroup() -> None:
     def k(i: Index, *, A: Const[int], B: Const[int], C: Const[int], D: Const[int]) -> None:  # noqa: N803
         pass
 
-    with pytest.raises(KernelTypeError) as refused:
-        kernel(tune=dict.fromkeys("ABCD", (1, 2)))(k)
-    assert str(refused.value) == (
+    assert str(refusal(lambda: kernel(tune=dict.fromkeys("ABCD", (1, 2)))(k), KernelTypeError)) == (
         "tune of 'k': a record has room for 3 constants besides the workgroup's size and UNROLL, and the space has 4: "
         "A, B, C, D. Fix: tune fewer at once."
     )

@@ -63,6 +63,11 @@ def function_of(text: str, name: str, names: Mapping[str, object]) -> types.Func
     return made
 
 
+def translated(function: types.FunctionType, **given: Any) -> TranslatedKernel:  # noqa: ANN401 -- fields of a Specialization
+    """Return what a function is translated to."""
+    return translate(function, signature_of(function), Specialization(**given))
+
+
 def run_both(
     function: types.FunctionType,
     arguments: Mapping[str, Any],

@@ -1,6 +1,6 @@
 """Kernels with a mistake each; what is said of them stands in tests/golden/text/kernel_messages.txt, in this order.
 
-No decorator: test_messages.py translates them. Lines may move, for the text tells them relative to the function.
+No decorator: test_refusals.py translates them. Lines may move, for the text tells them relative to the function.
 """
 
 # ruff: noqa: ANN001, ANN201, ARG001, F821, F841, N806

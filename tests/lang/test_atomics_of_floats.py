@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_ways import function_of, run_both, run_on_device
+from both_ways import function_of, run_both, run_on_device, translated
 from kernel_texts import NAMES
 from printing.source import as_source
+from refusals import refusal
 
 from vyre_driver.errors import KernelTypeError
 from vyre_driver.identity.keys import program_digest
 from vyre_driver.lang import types
-from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 _EDGES = np.array([0.0, -0.0, 1.5, -2.25, 1e-40, np.inf, -np.inf, np.nan], np.float32)
 
@@ -95,9 +94,7 @@ def test_workgroup_memory_has_them_too() -> None:
 )
 def test_what_no_device_has_is_refused_by_name(line: str, element: str, problem: str) -> None:
     function = made(f"def kernel(i: Index, x: In[f32], y: InOut[{element}]):\n    {line}\n    z = x[i]\n")
-    with pytest.raises(KernelTypeError) as caught:
-        translate(function, signature_of(function), Specialization())
-    assert caught.value.problem == problem
+    assert refusal(lambda: translated(function), KernelTypeError).problem == problem
 
 
 @pytest.mark.device
@@ -127,7 +124,7 @@ def program(i: Index, x: In[f32], a: InOut[f32], o: Out[f32], n: u32):
 def test_they_are_printed_as_they_are_written() -> None:
     text = PRINTED.replace("f32(0.5)", "0.5").replace("f32, u32(5)", "f32, 5")
     function = function_of(text, "program", {**vars(types), **NAMES, "kernel": lambda one: one})
-    program = translate(function, signature_of(function), Specialization()).program
+    program = translated(function).program
     assert as_source(program) == PRINTED
     again = function_of(PRINTED, "program", {**vars(types), **NAMES, "kernel": lambda one: one})
-    assert program_digest(translate(again, signature_of(again), Specialization()).program) == program_digest(program)
+    assert program_digest(translated(again).program) == program_digest(program)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelTypeError
 from vyre_driver.lang import In, Index, Kernel, Out, f32, function, kernel
@@ -257,9 +258,7 @@ def test_records_enumerations_and_tuples_are_as_in_python(expression: str, expec
 def test_what_would_not_be_as_in_python_is_refused(expression: str, problem: str) -> None:
     names: dict[str, Any] = {"box": Box(3), "Doubled": Doubled, "Shifted": Shifted, "WithFactory": WithFactory}
     names |= {"changing": Changing(), "Changing": Changing, "N": [1], "M": {"a": 1}, "A": np.arange(3), "settings": Settings()}
-    with pytest.raises(KernelTypeError) as refused:
-        _kernel(expression, **names).program()
-    assert refused.value.problem == problem
+    assert refusal(lambda: _kernel(expression, **names).program(), KernelTypeError).problem == problem
 
 
 def test_records_of_two_classes_are_not_merged() -> None:
@@ -289,6 +288,4 @@ def lacks_cdiv(i: Index, x: In[f32], y: Out[f32]) -> None:
     ],
 )
 def test_a_name_that_was_not_imported_is_told_with_its_import(made: Callable[[], Kernel], line: str) -> None:
-    with pytest.raises(KernelNameError) as refused:
-        made().program()
-    assert refused.value.fix == f"import it in the module of the function: {line}"
+    assert refusal(lambda: made().program(), KernelNameError).fix == f"import it in the module of the function: {line}"

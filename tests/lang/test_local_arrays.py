@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_ways import function_of, run_both, run_on_device
+from both_ways import function_of, run_both, run_on_device, translated
 from kernel_texts import NAMES
-from vyre_driver.lang.frontend.refusals import check_shared
+from refusals import refusal
 
 from vyre_driver.errors import KernelTypeError, LimitExceeded
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend.intrinsics import local, static_range
-from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.source.parameters import Specialization, signature_of
+from vyre_driver.lang.frontend.translate import check_shared
 from vyre_driver.lang.types import Group, In, Index, InOut, Out, bf16, bool_, f16, f32, f64, i16, i32, u8, u64
 
 
@@ -182,8 +181,7 @@ def test_results_are_right() -> None:
 
 
 def test_it_is_no_buffer_of_the_program_and_no_word_of_the_workgroup() -> None:
-    translated = translate(median, signature_of(median), Specialization())
-    own = [one for one in translated.program.buffers if one.is_local]
+    own = [one for one in translated(median).program.buffers if one.is_local]
     assert [(one.count, one.element) for one in own] == [(5, f32.element)]
 
 
@@ -201,9 +199,7 @@ def test_it_is_no_buffer_of_the_program_and_no_word_of_the_workgroup() -> None:
 def test_mistakes_are_told(line: str, problem: str) -> None:
     text = f"def kernel(i: Index, y: Out[f32], n: i32):\n    {line}\n    y[i] = 1.0\n"
     made = function_of(text, "kernel", {**vars(types), **NAMES, "local": local})
-    with pytest.raises(KernelTypeError) as caught:
-        translate(made, signature_of(made), Specialization())
-    assert caught.value.problem == problem
+    assert refusal(lambda: translated(made), KernelTypeError).problem == problem
 
 
 @pytest.mark.device
@@ -226,7 +222,7 @@ def test_they_are_no_part_of_what_a_workgroup_shares():
         g.barrier()
         o[g.index] = tile[31 - g.local]
 
-    found = translate(held, signature_of(held), Specialization())
+    found = translated(held)
     check_shared(found, 128)
     with pytest.raises(LimitExceeded, match="'tile' shares 128 bytes, and the device allows 127"):
         check_shared(found, 127)

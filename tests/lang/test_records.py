@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from vyre_driver.errors import KernelNameError, KernelTypeError
 from vyre_driver.lang import Kernel, kernel
@@ -320,9 +321,7 @@ Made.__new__ = lambda cls, a, b: tuple.__new__(cls, (b, a))  # type: ignore[meth
 )
 def test_what_a_class_does_itself_is_refused_by_its_name(expression: str, problem: str) -> None:
     names = {**NAMES, **globals(), "pair": PairLooksItself(1.0), "point": Point(0.0)}
-    with pytest.raises((KernelTypeError, KernelNameError)) as refused:
-        _kernel(expression, names).program()
-    assert refused.value.problem == problem
+    assert refusal(lambda: _kernel(expression, names).program(), (KernelTypeError, KernelNameError)).problem == problem
 
 
 @pytest.mark.device

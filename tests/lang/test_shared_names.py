@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from both_ways import function_of
+from both_ways import function_of, translated
 from kernel_texts import NAMES
+from refusals import refusal
 
 from vyre_driver.errors import KernelSourceError
-from vyre_driver.lang.frontend.translate import translate
-from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 
-def translated(*lines: str) -> list[str]:
-    """Return the buffers of a kernel."""
+def buffers(*lines: str) -> list[str]:
+    """Return the names of the buffers of a kernel."""
     text = "def kernel(g: Group[16], x: In[f32], o: Out[f32], n: Out[i32]):\n" + "".join(f"    {line}\n" for line in lines)
     function = function_of(text, "kernel", NAMES)
-    return [one.name for one in translate(function, signature_of(function), Specialization()).program.buffers]
+    return [one.name for one in translated(function).program.buffers]
 
 
 @pytest.mark.parametrize(
@@ -29,13 +28,11 @@ def translated(*lines: str) -> list[str]:
     ],
 )
 def test_a_message_names_it_as_the_kernel_does(lines: list[str], problem: str) -> None:
-    with pytest.raises(KernelSourceError) as found:
-        translated(*lines)
-    assert found.value.problem == problem
+    assert refusal(lambda: buffers(*lines), KernelSourceError).problem == problem
 
 
 def test_the_program_does_so_too() -> None:
-    names = translated(
+    names = buffers(
         "tile, x_1 = g.shared(f32, 16), g.shared(f32, 16)",
         "tile[g.local] = x[g.index]",
         "x_1[g.local] = 1.0",
@@ -55,5 +52,5 @@ def test_the_program_does_so_too() -> None:
 )
 def test_what_an_array_does_not_hold_is_converted_to_what_it_holds(line: str, problem: str, fix: str) -> None:
     with pytest.raises(KernelSourceError) as found:
-        translated(line)
+        buffers(line)
     assert (found.value.problem, found.value.fix) == (problem, fix)

@@ -22,6 +22,7 @@ from vyre_driver.lang.decorator import KernelDecorator
 import vyre_driver
 from vyre_driver import lang
 from vyre_driver.lang.frontend.builtins import own
+from vyre_driver.lang.kernel import KernelDecorator
 
 if TYPE_CHECKING:
     from conftest import RunChild

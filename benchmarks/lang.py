@@ -32,7 +32,8 @@ from vyre_driver.binding import BindingPlan
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.lang import kernel
 from vyre_driver.lang.frontend import calls
-from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.target import LoweringTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable

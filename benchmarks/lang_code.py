@@ -26,7 +26,8 @@ from benchmarks.lower import _replayed as replayed
 from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.binding import BindingPlan
-from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.process.tools import GLSLANG, find_tool
 
 if TYPE_CHECKING:

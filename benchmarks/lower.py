@@ -38,7 +38,8 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
-from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.process.tools import GLSLANG, find_tool
 from vyre_driver.target.config import DispatchConfig
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from vyre_driver.ir import Program
-    from vyre_driver.lowering.emit import EmittedModule, LoweringTarget
+    from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
     from vyre_driver.vulkan import PhysicalDevice
 
 REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
@@ -215,7 +215,8 @@ def lower() -> Lower:
     What a module declares beyond every device's capabilities has to be a feature that it names and that the target has.
     """
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.lowering.emit import LoweringTarget, emit
+    from vyre_driver.lowering.emit.entry import emit
+    from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES, float_control
 
     tool = shutil.which("spirv-val")

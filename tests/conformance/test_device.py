@@ -27,13 +27,14 @@ from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import OpaqueOp
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
-from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.program import target_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.conformance.case import Case, RunProgram
+    from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.vulkan import PhysicalDevice
 
 NVIDIA = 4  # VK_DRIVER_ID_NVIDIA_PROPRIETARY, whose fma rounds once

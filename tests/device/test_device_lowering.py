@@ -54,8 +54,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

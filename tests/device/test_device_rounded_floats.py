@@ -34,8 +34,7 @@ from vyre_driver.ir import (
     unop,
 )
 from vyre_driver.ir.functions import fmod
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH
+from vyre_driver.lowering.emit.target import FLUSH, LoweringTarget
 from vyre_driver.lowering.program import target_for
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import MODE_DENORM_FLUSH_TO_ZERO, Capability, Op

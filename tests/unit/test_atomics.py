@@ -12,7 +12,7 @@ from vyre_driver.backends.reference import interpret
 from vyre_driver.ir import BufferDecl, DataType, Program, atomic, barrier, buf_len, gid_x, if_, let, lid_x, load, store, u32
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
-from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 from vyre_driver.spirv.opcodes import Op
 

@@ -101,7 +101,7 @@ def test_a_backend_that_says_nothing_can_nothing() -> None:
 
 
 def test_what_kompute_says_it_runs_is_what_the_emitter_has_a_lowering_for() -> None:
-    from vyre_driver.lowering.emit.statements import Statements
+    from vyre_driver.lowering.emit.entry import Statements
 
     parts = SimpleNamespace(memory=None, variables=None)
     handlers = Statements(None, parts, {})._handlers  # type: ignore[arg-type]  # noqa: SLF001 -- the emitter's own table

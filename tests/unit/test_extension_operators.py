@@ -39,7 +39,7 @@ from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.text import expression_pieces
 from vyre_driver.ir.validation.validate import examine, validate
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
-from vyre_driver.lowering.emit.extensions import LOWERED
+from vyre_driver.lowering.emit.operators import LOWERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,8 +19,8 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import examine
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
-from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import StorageClass
 

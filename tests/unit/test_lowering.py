@@ -44,8 +44,15 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.extensions import EXTENSIONS, extension
-from vyre_driver.lowering.emit import EMITTER_VERSION, LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH, HIDING_VERSION, PRESERVE, ROUND_TO_EVEN, STRICT_VERSION
+from vyre_driver.lowering.emit.target import (
+    EMITTER_VERSION,
+    FLUSH,
+    HIDING_VERSION,
+    PRESERVE,
+    ROUND_TO_EVEN,
+    STRICT_VERSION,
+    LoweringTarget,
+)
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.arithmetic import LitF32
-from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 

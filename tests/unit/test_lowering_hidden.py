@@ -35,7 +35,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.builders import operation
-from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op, StorageClass
 

@@ -13,8 +13,8 @@ from vyre_driver.ir.expressions import Atomic
 from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.survey import most_turns
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.lowering.emit.turns import most_turns
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.vulkan.version import API_1_2
 

@@ -26,8 +26,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.builders import forever
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH
+from vyre_driver.lowering.emit.target import FLUSH, LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:

@@ -49,8 +49,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering, SubgroupOp
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.spirv import body
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from literals import device
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.target.capabilities import capabilities_of
 from vyre_driver.target.config import DispatchConfig

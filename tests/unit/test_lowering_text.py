@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from example_programs import example
 
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 
 if TYPE_CHECKING:
     from conftest import Lower

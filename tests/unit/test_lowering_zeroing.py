@@ -23,7 +23,7 @@ from vyre_driver.ir import (
     store,
     u32,
 )
-from vyre_driver.lowering.emit.zeroing import read_before_written
+from vyre_driver.lowering.emit.survey import read_before_written
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:

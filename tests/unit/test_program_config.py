@@ -14,8 +14,7 @@ from vyre_driver.errors import InvalidDispatchConfig, UnsupportedFeature
 from vyre_driver.identity.keys import policy_fields
 from vyre_driver.ir import BufferDecl, DataType, Program, atomic_add, buf_len, f32, fma, gid_x, if_, let, load, store
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
-from vyre_driver.lowering.emit import LoweringTarget
-from vyre_driver.lowering.emit.target import STRICT_VERSION
+from vyre_driver.lowering.emit.target import STRICT_VERSION, LoweringTarget
 from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Decoration, Op

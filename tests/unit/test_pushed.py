@@ -40,7 +40,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.buffers import PUSHED_TYPES, MemoryKind
 from vyre_driver.ir.operators import BinOp
-from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.lowering.program import check_limits, prepare
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.layout import Array, Member, Scalar

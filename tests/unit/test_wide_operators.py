@@ -31,7 +31,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
-from vyre_driver.lowering.emit import LoweringTarget
+from vyre_driver.lowering.emit.target import LoweringTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

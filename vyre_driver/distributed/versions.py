@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vyre_driver._version import __version__
 from vyre_driver.errors import InstallationUnusable
-from vyre_driver.lowering.emit import EMITTER_VERSION
+from vyre_driver.lowering.emit.target import EMITTER_VERSION
 
 
 class Versions(NamedTuple):

@@ -17,9 +17,8 @@ from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate_for
-from vyre_driver.lowering.emit.specialized import spec_constants
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
-from vyre_driver.lowering.emit.turns import most_turns
+from vyre_driver.lowering.emit.survey import most_turns
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget, spec_constants
 from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.capabilities import LOWERED, capabilities_of

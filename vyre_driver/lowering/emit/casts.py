@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.lowering.emit import floats, folding, integers, wide
+from vyre_driver.lowering.emit import floats, folding, integers
 from vyre_driver.lowering.emit.code import Value, cannot
-from vyre_driver.lowering.emit.hiding import hide_f32, hide_number
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
@@ -48,9 +47,9 @@ def words_of(code: Code, value: Value) -> list[int]:
         case Form.I32 | Form.F32:
             return [code.bits(value.id)]
         case Form.BOOL:
-            return [hide_number(code, as_number(code, value.id))]
+            return [code.hide_number(as_number(code, value.id))]
         case Form.WIDE:
-            return wide.halves(code, value.id)
+            return code.words_of(value.id)
     return code.words_of(value.id, value.kind.bits // 32)
 
 
@@ -75,7 +74,7 @@ def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
         words = (words + [code.const(0)] * count)[:count]
         return Value(code.op(Ins.CompositeConstruct, code.type_of(target.form), *words), target)
     if target.form is Form.WIDE:
-        return Value(wide.joined(code, words[0], words[1] if len(words) > 1 else _upper_word(code, value)), target)
+        return Value(code.pair(words[0], words[1] if len(words) > 1 else _upper_word(code, value)), target)
     if target.form not in {Form.U32, Form.I32}:
         cannot(term, f"a cast of {value.kind.name} to {target.name}", "a cast of the table")
     return Value(_of_word(code, words[0], value, target), target)
@@ -118,7 +117,7 @@ def _to_float(code: Code, value: Value) -> int:
             return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
         result = code.op(opcode, code.f32, value.id)
-        result = hide_f32(code, result) if code.is_specialized else result
+        result = code.hide_form(Form.F32, result) if code.is_specialized else result
     return code.normal(result)
 
 

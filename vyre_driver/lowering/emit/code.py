@@ -1,7 +1,11 @@
-"""The function being emitted: its instructions, each value once, what is known of values, and their blocks.
+"""The function being emitted: its instructions, each value once, what is known of values, and what compilers may not know.
 
 A value is known where the block that computed it dominates: scopes follow the program's nesting, and closing one forgets what
 it computed (a value numbering over the dominator tree). A value read from memory is known until its epoch ends.
+
+Which u32 is certainly below which is what conditions on the way prove, and what follows from it (docs/lowering.md, "Bounds"). A
+u32 is looked at as a base and a distance from it, ``i`` and -1 of ``i - 1``, where that cannot wrap; what is known of two bases
+is how far one of them is below the other.
 
 Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation rules).
 """
@@ -14,22 +18,155 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
-from vyre_driver.lowering.emit.orders import MADE, Orders
 from vyre_driver.spirv.body import FunctionBody
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.loop_cuts import LoopCuts
+    from vyre_driver.lowering.emit.blocks import LoopCuts
     from vyre_driver.lowering.emit.survey import Survey
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.builder import ModuleBuilder
 
+
 FULL = (0, U32_MAX)
 _LEAST = 0x8000_0000
+_ALTERNATING, _PAIRS = 0x5555_5555, 0x3333_3333  # what differs from all ones, and from each other: equal zeros would cancel
+# Instructions whose results are remembered with their operands.
+_MADE = frozenset({Ins.IAdd, Ins.ISub, Ins.IMul, Ins.UMod, Ins.ExtInst})
+_DEEPEST = 8  # of derivations; each axis of an array takes two
+
+
+class Orders:
+    """What is known of the order of u32 in the scope at hand."""
+
+    def __init__(self, code: Code) -> None:
+        """Know nothing."""
+        self._code = code
+        self._below: dict[int, dict[int, int]] = {}  # by the base above: bases with m where base + m < base above
+        self.changes: list[tuple[int, int, int | None]] = []  # of the scope at hand: two bases, and what was known before
+
+    def know_below(self, left: int, right: int, slack: int = 0) -> None:
+        """Note that ``left < right + slack`` as long as the scope is open, and what that says of their ranges."""
+        code = self._code
+        (one, add), (other, plus) = self._parts(left), self._parts(right)
+        known, margin = self._below.setdefault(other, {}), add - plus - slack
+        before = known.get(one)
+        if one != other and (before is None or before < margin):
+            self.changes.append((one, other, before))
+            known[one] = margin
+        least, most = code.range_of(left)[0], code.range_of(right)[1]
+        for value, high in ((left, most + slack - 1), (one, most + slack - 1 - add)):
+            if high >= 0:
+                code.narrow(value, 0, min(high, U32_MAX))
+        for value, low in ((right, least + 1 - slack), (other, least + 1 - slack - plus)):
+            if 0 < low <= U32_MAX:
+                code.narrow(value, low, U32_MAX)
+
+    def forget(self, changes: list[tuple[int, int, int | None]]) -> None:
+        """Take back what a scope has noted."""
+        for one, other, before in reversed(changes):
+            if before is None:
+                del self._below[other][one]
+            else:
+                self._below[other][one] = before
+
+    def is_below(self, left: int, right: int, depth: int = 0) -> bool:
+        """Return whether one u32 is certainly less than another."""
+        code = self._code
+        if code.range_of(left)[1] < code.range_of(right)[0] or self._is_apart(left, right):
+            return True
+        depth += 1
+        return depth <= _DEEPEST and (self._is_made_below(left, right, depth) or self._is_place_below(left, right, depth))
+
+    def _is_apart(self, left: int, right: int) -> bool:
+        """Whether what is known of the bases proves it, at once or over one other base."""
+        (one, add), (other, plus) = self._parts(left), self._parts(right)
+        wanted = add - plus
+        if one == other:
+            return wanted < 0
+        above = self._below.get(other, {})
+        if above.get(one, wanted - 1) >= wanted:
+            return True
+        # one + first < middle and middle + second < other
+        between = ((self._below.get(middle, {}).get(one), second) for middle, second in above.items())
+        return any(first is not None and first + second + 1 >= wanted for first, second in between)
+
+    def _is_made_below(self, left: int, right: int, depth: int) -> bool:
+        """Whether it follows from the operator that made the lesser one, or its base."""
+        base, add = self._parts(left)
+        if add < 0 and self.is_below(base, right, depth):
+            return True
+        opcode, operands = self._made(left)
+        if opcode == Ins.ExtInst and operands[1] == Glsl.UMin:
+            return any(self.is_below(one, right, depth) for one in operands[2:])
+        if opcode == Ins.UMod and self._code.range_of(operands[1])[0]:
+            return operands[1] == right or self.is_below(operands[1], right, depth)
+        return False
+
+    def _is_place_below(self, left: int, right: int, depth: int) -> bool:
+        """Whether one is ``a * c + b``, and the other no less than ``r * c``, which does not wrap, with a < r and b < c."""
+        code = self._code
+        row_and_column = self._row_and_column(left)
+        if row_and_column is None:
+            return False
+        (row, count), column = row_and_column
+        for product in (right, *(one for one, margin in self._below.get(right, {}).items() if margin >= -1)):
+            opcode, sides = self._made(product)
+            if opcode != Ins.IMul or not self._is_exact(*sides):
+                continue
+            for factor, rows, columns in (
+                (factor, rows, columns)
+                for factor, columns in ((row, count), (count, row))
+                for rows, width in (sides, sides[::-1])
+                if width == columns
+            ):
+                fits = code.range_of(columns)[0] > 0 if column is None else self.is_below(column, columns, depth)
+                if fits and self.is_below(factor, rows, depth):
+                    return True
+        return False
+
+    def _row_and_column(self, place: int) -> tuple[tuple[int, int], int | None] | None:
+        """Return the factors of the product in a place, and what is added to it."""
+        opcode, operands = self._made(place)
+        if opcode == Ins.IMul:
+            return (operands[0], operands[1]), None
+        if opcode == Ins.IAdd:
+            for product, column in (operands, operands[::-1]):
+                inner, factors = self._made(product)
+                if inner == Ins.IMul:
+                    return (factors[0], factors[1]), column
+        return None
+
+    def _is_exact(self, left: int, right: int) -> bool:
+        """Whether a product does not wrap: by the ranges, or because its upper word is known to be 0."""
+        code = self._code
+        if code.range_of(left)[1] * code.range_of(right)[1] <= U32_MAX:
+            return True
+        uppers = (code.recall(("upper word", *sides)) for sides in ((left, right), (right, left)))
+        return any(upper is not None and not code.range_of(upper)[1] for upper in uppers)
+
+    def _made(self, value: int) -> tuple[int, tuple[int, ...]]:
+        opcode, _, *operands = self._code.made.get(value, (0, 0))
+        return opcode, tuple(operands)
+
+    def _parts(self, value: int) -> tuple[int, int]:
+        """Return a base, and the distance of a u32 from it, where the sum or difference does not wrap."""
+        code, distance = self._code, 0
+        while True:
+            opcode, operands = self._made(value)
+            if opcode not in {Ins.IAdd, Ins.ISub}:
+                return value, distance
+            base, by = operands
+            if opcode == Ins.IAdd and code.range_of(base)[0] == code.range_of(base)[1]:
+                base, by = by, base
+            (low, high), (step, most) = code.range_of(base), code.range_of(by)
+            if step != most or (high + step > U32_MAX if opcode == Ins.IAdd else low < step):
+                return value, distance
+            value, distance = base, distance + (step if opcode == Ins.IAdd else -step)
 
 
 class Value(NamedTuple):
@@ -92,7 +229,7 @@ class Code(FunctionBody):
         self.is_specialized = False
         self.loops = 0  # that the block is in
         self.loop_cuts: LoopCuts | None = None  # where the driver may cut one of the program's loops
-        self.hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word (hiding.py)
+        self.hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
         self._facts: list[tuple[int, tuple[int, int] | None]] = []
@@ -195,7 +332,7 @@ class Code(FunctionBody):
         if found is None:
             found = self._known[key] = self.result(opcode, type_id, *operands)
             self._keys.append(key)
-            if opcode in MADE and type_id == self.u32:
+            if opcode in _MADE and type_id == self.u32:
                 self.made[found] = key
         return found
 
@@ -282,10 +419,73 @@ class Code(FunctionBody):
             self.narrow(operands[0], *self.range_of(operands[1]))
             self.orders.know_below(operands[0], operands[1], 1)
             self.orders.know_below(operands[1], operands[0], 1)
-        elif opcode in _ORDERS:
-            swapped, strict = _ORDERS[opcode]
+        elif opcode in _COMPARISONS:
+            swapped, strict = _COMPARISONS[opcode]
             low, high = operands if swapped != holds else operands[::-1]
             self.orders.know_below(low, high, 0 if strict == holds else 1)
+
+    # What no compiler is to know: docs/lowering.md, "Drivers"; SPIR-V 1.6, OpArrayLength
+
+    def hide(self, word: int) -> int:
+        """Return a u32 of which no compiler knows anything.
+
+        It is an exclusive or with the zero that says whether a buffer without elements is bound, which none is.
+        """
+        return self._hidden_by(word, U32_MAX)
+
+    def hide_number(self, word: int) -> int:
+        """Return a u32 that is made of a bool, hidden by a zero of its own; twice the same zero would cancel.
+
+        So is one of two constants. NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where a comparison of the
+        number leads, or a borrow.
+        """
+        return self._hidden_by(word, _ALTERNATING)
+
+    def hide_flag(self, word: int) -> int:
+        """Return a u32, hidden if it can be 0 or 1 only: it may be made of a bool."""
+        return self.hide(word) if self.range_of(word)[1] <= 1 else word
+
+    def hidden_constant(self, value: int) -> int:
+        """Return a u32 that no compiler knows, where the program has a buffer to hide it by."""
+        return self._hidden_constant(value, 0 if value else U32_MAX)
+
+    def hidden_float_bits(self, bits: int) -> int:
+        """Return the bits of an f32 constant as a u32 that no compiler knows, nor when it is hidden once more."""
+        return self._hidden_constant(bits, bits ^ _PAIRS)
+
+    def _hidden_constant(self, value: int, otherwise: int) -> int:
+        """Return a constant, which would be ``otherwise`` in a buffer without elements."""
+        if not self.measured:
+            return self.const(value)
+        key, other = ("hidden constant", value, otherwise), self.const(otherwise)
+        return self.early(key, Ins.Select, self.u32, self._is_empty(), other, self.const(value))
+
+    def hide_form(self, form: Form, value: int, hide: Callable[[int], int] | None = None) -> int:
+        """Return a number of 32 or 64 bits of which no compiler knows anything, its words hidden as by :meth:`hide`."""
+        hidden = hide or self.hide
+        if form in {Form.WIDE, Form.UVEC2}:
+            low, high = self.words_of(value)
+            return self.pair(hidden(low), hidden(high))
+        if form is Form.U32:
+            return hidden(value)
+        return self.op(Ins.Bitcast, self.type_of(form), hidden(self.bits(value)))
+
+    def _hidden_by(self, word: int, otherwise: int) -> int:
+        """Return a u32 exclusive or a zero, which would be ``otherwise`` in a buffer without elements."""
+        low, high = self.range_of(word)
+        if low == high or word in self.hidden or not self.measured:
+            return word
+        zero = self.early(
+            ("hidden zero", otherwise), Ins.Select, self.u32, self._is_empty(), self.const(otherwise), self.const(0)
+        )
+        result = self.op(Ins.BitwiseXor, self.u32, word, zero)
+        self.hidden[result] = word
+        return self.narrow(result, low, high)
+
+    def _is_empty(self) -> int:
+        """Return whether a buffer has no elements: it has some, which no compiler can know."""
+        length = self.early("length of a buffer", Ins.ArrayLength, self.u32, self.measured, 0)
+        return self.early("a buffer is empty", Ins.IEqual, self.bool, length, self.const(0))
 
     # Blocks
 
@@ -325,9 +525,9 @@ class Code(FunctionBody):
 
 
 # Whether the greater stands first, and whether the two may not be equal.
-_ORDERS = {
-    int(Ins.ULessThan): (False, True),
-    int(Ins.UGreaterThan): (True, True),
-    int(Ins.ULessThanEqual): (False, False),
-    int(Ins.UGreaterThanEqual): (True, False),
+_COMPARISONS = {
+    Ins.ULessThan: (False, True),
+    Ins.UGreaterThan: (True, True),
+    Ins.ULessThanEqual: (False, False),
+    Ins.UGreaterThanEqual: (True, False),
 }

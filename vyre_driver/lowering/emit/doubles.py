@@ -7,11 +7,11 @@ Instructions" (f64 is at least as precise as f32).
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit import floats, wide
 from vyre_driver.lowering.emit.code import cannot
-from vyre_driver.lowering.emit.hiding import hidden_constant, hide
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import Op
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.code import Code
 
-_ALL, _MOST, _LEAST, _INFINITY = 2**64 - 1, 2**63 - 1, 2**63, 0x7FF0 << 48
+_INFINITY = 0x7FF0 << 48
 
 
 def require(code: Code, term: Term, name: str) -> None:
@@ -59,12 +59,12 @@ def _without_known_zero(code: Code, operand: int, *, also_negative: bool = False
 
     A difference is a sum with the negation there, so that -0 counts too where it is taken away.
     """
-    low, high = wide.halves(code, operand)
+    low, high = code.words_of(operand)
     if also_negative and high == code.const(floats.SIGN):
-        return wide.joined(code, low, hidden_constant(code, floats.SIGN))
+        return code.pair(low, code.hidden_constant(floats.SIGN))
     if code.range_of(high)[0] > 0:
         return operand
-    return wide.joined(code, low, hidden_constant(code, 0) if high == code.const(0) else hide(code, high))
+    return code.pair(low, code.hidden_constant(0) if high == code.const(0) else code.hide(high))
 
 
 def function(code: Code, name: int, *operands: int) -> int:
@@ -74,12 +74,12 @@ def function(code: Code, name: int, *operands: int) -> int:
 
 def negate(code: Code, operand: int) -> int:
     """Return the number with its sign turned."""
-    return wide.bitwise(code, Ins.BitwiseXor, operand, wide.constant(code, _LEAST))
+    return wide.bitwise(code, Ins.BitwiseXor, operand, wide.constant(code, wide.LEAST))
 
 
 def absolute(code: Code, operand: int) -> int:
     """Return the number without its sign."""
-    return wide.bitwise(code, Ins.BitwiseAnd, operand, wide.constant(code, _MOST))
+    return wide.bitwise(code, Ins.BitwiseAnd, operand, wide.constant(code, wide.MOST))
 
 
 def compare(code: Code, opcode: int, left: int, right: int) -> int:
@@ -104,7 +104,7 @@ def from_word(code: Code, operand: int, *, signed: bool) -> int:
 
 def from_wide(code: Code, operand: int, *, signed: bool) -> int:
     """Return the f64 nearest to a u64 or an i64: of its words, whose sum is rounded once."""
-    low, high = wide.halves(code, operand)
+    low, high = code.words_of(operand)
     if signed:
         upper = code.op(Ins.ConvertSToF, code.f64, code.op(Ins.Bitcast, code.i32, high))
     else:
@@ -133,28 +133,14 @@ def to_unsigned(code: Code, operand: int) -> int:
     """Return an f64 cut to a u64."""
     value = number(code, operand)
     over = code.op(Ins.FOrdGreaterThanEqual, code.bool, value, _constant(code, 2.0**64))
-    return code.select(Form.WIDE, over, wide.constant(code, _ALL), _cut(code, value, 2.0**64))
+    return code.select(Form.WIDE, over, wide.constant(code, wide.ALL), wide.cut(code, _real(code), value, 2.0**64))
 
 
 def to_signed(code: Code, operand: int) -> int:
     """Return an f64 cut to an i64."""
     size = number(code, absolute(code, operand))
-    sign = wide.sign_word(code, wide.halves(code, operand)[1])
-    found = wide.negated_where(code, _cut(code, size, 2.0**63), sign)
-    is_negative = code.op(Ins.INotEqual, code.bool, sign, code.const(0))
-    end = code.select(Form.WIDE, is_negative, wide.constant(code, _LEAST), wide.constant(code, _MOST))
-    over = code.op(Ins.FOrdGreaterThanEqual, code.bool, size, _constant(code, 2.0**63))
-    return code.select(Form.WIDE, over, end, found)
+    return wide.cut_signed(code, _real(code), size, wide.sign_word(code, code.words_of(operand)[1]))
 
 
-def _cut(code: Code, value: int, limit: float) -> int:
-    """Return the whole number in an f64 between 0 and a limit as 64 bits, 0 for all others: two words, the rest is exact."""
-    zero = _constant(code, 0.0)
-    above = code.op(Ins.FOrdGreaterThan, code.bool, value, zero)
-    below = code.op(Ins.FOrdLessThan, code.bool, value, _constant(code, limit))
-    safe = code.op(Ins.Select, code.f64, code.op(Ins.LogicalAnd, code.bool, above, below), value, zero)
-    high = code.op(Ins.ConvertFToU, code.u32, floats.exact(code, Ins.FMul, code.f64, safe, _constant(code, 2.0**-32)))
-    whole = code.op(Ins.ConvertUToF, code.f64, high)
-    taken = floats.exact(code, Ins.FMul, code.f64, whole, _constant(code, 2.0**32))
-    low = code.op(Ins.ConvertFToU, code.u32, floats.exact(code, Ins.FSub, code.f64, safe, taken))
-    return wide.joined(code, low, high)
+def _real(code: Code) -> wide.Real:
+    return wide.Real(code.f64, partial(_constant, code))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import cannot
-from vyre_driver.lowering.emit.hiding import hidden_float_bits, hide_number
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.lowering.emit.target import FLUSH
 from vyre_driver.spirv.instructions import Glsl, Ins
@@ -102,7 +101,7 @@ def _hidden_float(code: Code, operand: int) -> int:
         return operand
     known = code.floats.get(operand)
     # Not by the zero that words are hidden by: the two may meet, and the same twice would cancel.
-    word = hidden_float_bits(code, known) if isinstance(known, int) else hide_number(code, code.bits(operand))
+    word = code.hidden_float_bits(known) if isinstance(known, int) else code.hide_number(code.bits(operand))
     made = of_bits(code, word)
     code.unfoldable.add(made)
     if known is not None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.code import FULL
-from vyre_driver.lowering.emit.hiding import hidden_constant, hide, hide_number
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -76,10 +75,10 @@ def divide(code: Code, left: int, right: int) -> int:
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if least:
         quotient = code.narrow(code.op(Ins.UDiv, code.u32, left, right), low // most, high // least)
-        return quotient if least == most else hide(code, quotient)
+        return quotient if least == most else code.hide(quotient)
     is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
     safe = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
-    quotient = hide(code, code.op(Ins.UDiv, code.u32, left, safe))
+    quotient = code.hide(code.op(Ins.UDiv, code.u32, left, safe))
     return code.op(Ins.Select, code.u32, is_zero, code.const(U32_MAX), quotient)
 
 
@@ -256,24 +255,14 @@ def maximum(code: Code, left: int, right: int) -> int:
     return _rising(code, code.glsl(Glsl.UMax, code.u32, left, right), max, left, right)
 
 
-def minimum_signed(code: Code, left: int, right: int) -> int:
-    """Return the lesser i32; see :func:`_in_order`."""
-    return _in_order(code, Glsl.UMin, left, right)
-
-
-def maximum_signed(code: Code, left: int, right: int) -> int:
-    """Return the greater i32; see :func:`_in_order`."""
-    return _in_order(code, Glsl.UMax, left, right)
-
-
-def _in_order(code: Code, number: int, left: int, right: int) -> int:
+def in_order(code: Code, number: int, left: int, right: int) -> int:
     """Return one of two i32 as the one of two words with their upper bits turned, which have the same order.
 
     NVIDIA's compiler (580.159.04 on an H200) makes min(x, 0) of SMin(SMin(x, -x), 0), and finds negations in many places. The
     bit is hidden from it: it makes x of max(-(~x + n), x) where it finds late that n is 0.
     """
     chosen = code.glsl(number, code.u32, _turned(code, left), _turned(code, right))
-    result = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, hidden_constant(code, _SIGN)))
+    result = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, code.hidden_constant(_SIGN)))
     code.remember(("turned", result), chosen)
     return result
 
@@ -283,7 +272,7 @@ def _turned(code: Code, operand: int) -> int:
     known = code.recall(("turned", operand))
     if known is not None:
         return known
-    return code.op(Ins.BitwiseXor, code.u32, code.bits(operand), hidden_constant(code, _SIGN))
+    return code.op(Ins.BitwiseXor, code.u32, code.bits(operand), code.hidden_constant(_SIGN))
 
 
 def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
@@ -298,7 +287,7 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
     if code.signed_value(yes) is None or code.signed_value(no) is None:
         return code.op(Ins.Bitcast, code.i32, chosen)
-    result = code.op(Ins.Bitcast, code.i32, hide_number(code, chosen))
+    result = code.op(Ins.Bitcast, code.i32, code.hide_number(chosen))
     code.hidden[result] = chosen
     return result
 
@@ -319,7 +308,7 @@ def popcount(code: Code, operand: int) -> int:
 
     NVIDIA's compiler (580.159.04 on an H200) counts bits above a byte that was widened, where it sees where the word is from.
     """
-    return code.narrow(code.op(Ins.BitCount, code.u32, hide(code, operand)), 0, 32)
+    return code.narrow(code.op(Ins.BitCount, code.u32, code.hide(operand)), 0, 32)
 
 
 def clz(code: Code, operand: int) -> int:

@@ -49,7 +49,7 @@ F16 = Kind("f16", Form.U32, 16)
 BF16 = Kind("bf16", Form.U32, 16)
 F64 = Kind("f64", Form.WIDE, 64)
 
-_KINDS: dict[DataType, Kind] = {
+KINDS: dict[DataType, Kind] = {
     DataType.U32: U32,
     DataType.I32: I32,
     DataType.F32: F32,
@@ -73,7 +73,7 @@ _RAW = {32: Form.U32, 64: Form.UVEC2, 128: Form.UVEC4}
 
 def kind_of(dtype: DataType) -> Kind | None:
     """Return how a data type is lowered, None for one that is not: without a size, of 4 bits, or bytes."""
-    found = _KINDS.get(dtype)
+    found = KINDS.get(dtype)
     if found is not None:
         return found
     if dtype.wire_tag == HANDLE:

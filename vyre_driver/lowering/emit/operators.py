@@ -1,28 +1,155 @@
-"""The table of functions that lower each operator on each kind of value."""
+"""The tables of functions that lower each operator on each kind of value: those of the IR, and those that this package adds.
+
+Source: docs/ir.md, "Operators of this package"; SPIR-V 1.6, OpBitcast.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import UNPACKED_BITS, BinOp, OpaqueOp, UnOp
 from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, rounded_floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
-from vyre_driver.lowering.emit.hiding import hide_flag
-from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, I32, U32, Form
+from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, I32, KINDS, U32, Form, Kind
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from vyre_driver.ir.extensions import ExtensionOperator
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.code import Code
 
+    Lowering = Callable[..., int]
 
-def _signed(opcode: int) -> Callable[[Code, int, int], int]:
+
+def apply(code: Code, term: Term, operator: ExtensionOperator, operands: Sequence[Value]) -> Value:
+    """Return an operator on its operands, whose types the validator has checked."""
+    if operator.needs_f64:
+        doubles.require(code, term, operator.name)
+    name = operator.name
+    kind = KINDS[operator.result]
+    if name in _BITCASTS:
+        return _bitcast(code, operands[0], kind)
+    if name == "fma<f64>" and code.target.strict and not code.target.fuses:
+        cannot(term, "an fma of f64 that rounds once", "NVIDIA's driver, or a configuration with a ulp budget")
+    return Value(LOWERED[name](code, *(one.id for one in operands)), kind)
+
+
+def _bitcast(code: Code, value: Value, target: Kind) -> Value:
+    if value.kind is target:
+        return value
+    bits = _known_bits(code, value)
+    if bits is not None:
+        return Value(_constant(code, target, bits), target)
+    return Value(code.op(Ins.Bitcast, code.type_of(target.form), value.id), target)
+
+
+def _known_bits(code: Code, value: Value) -> int | None:
+    """Return the bits of a constant that no specialization changes, None of anything else.
+
+    A constant stays one, or compilers would fold f32 of its bits, which they do not do as the IR does (folding.py).
+    """
+    if value.kind.form is Form.F32:
+        known = code.floats.get(value.id)
+        return known if isinstance(known, int) else None
+    if value.kind.form is Form.I32:
+        number = code.signed_value(value.id)
+        return None if number is None else number & 0xFFFF_FFFF
+    low, high = code.range_of(value.id)
+    return low if low == high else None
+
+
+def _constant(code: Code, target: Kind, bits: int) -> int:
+    if target is F32:
+        return code.const_f32(bits)
+    return code.const_i32(bits) if target is I32 else code.const(bits)
+
+
+def _of_low_half(function: Lowering) -> Lowering:
+    """Return what makes an f32 of the lower half of a word."""
+    return lambda code, word: function(code, integers.bit_and(code, word, code.const(0xFFFF)))
+
+
+def _by(function: Callable[..., int], number: int) -> Lowering:
+    """Return the operator that a function makes by this instruction, which it is given before the operands."""
+    return lambda code, *operands: function(code, number, *operands)
+
+
+_BITCASTS = frozenset({"bitcast<u32>", "bitcast<i32>", "bitcast<f32>"})
+_HALVES: dict[str, Lowering] = {
+    "f16_to_f32": rounded_floats.from_f16,
+    "bf16_to_f32": rounded_floats.from_bf16,
+    "f32_to_f16": rounded_floats.to_f16,
+    "f32_to_bf16": rounded_floats.to_bf16,
+    "unpack_f16": _of_low_half(rounded_floats.from_f16),
+    "unpack_bf16": _of_low_half(rounded_floats.from_bf16),
+    "pack_f16": rounded_floats.to_f16,
+    "pack_bf16": rounded_floats.to_bf16,
+}
+_WIDE: dict[str, Lowering] = {
+    **{f"bitcast<{one}>": lambda _code, operand: operand for one in ("u64", "i64", "f64")},  # all held as 64 bits
+    "add<i64>": wide.add,
+    "sub<i64>": wide.sub,
+    **{f"mul<{one}>": wide.mul for one in ("u64", "i64")},
+    "div<u64>": wide.divide,
+    "div<i64>": wide.divide_signed,
+    "mod<u64>": wide.modulo,
+    "mod<i64>": wide.modulo_signed,
+    **{f"bit_and<{one}>": _by(wide.bitwise, Ins.BitwiseAnd) for one in ("u64", "i64")},
+    **{f"bit_or<{one}>": _by(wide.bitwise, Ins.BitwiseOr) for one in ("u64", "i64")},
+    **{f"bit_xor<{one}>": _by(wide.bitwise, Ins.BitwiseXor) for one in ("u64", "i64")},
+    **{f"shl<{one}>": wide.shift_left for one in ("u64", "i64")},
+    "shr<u64>": partial(wide.shift_right, signed=False),
+    "shr<i64>": partial(wide.shift_right, signed=True),
+    "min<u64>": partial(wide.choose, signed=False, lesser=True),
+    "max<u64>": partial(wide.choose, signed=False, lesser=False),
+    "min<i64>": partial(wide.choose, signed=True, lesser=True),
+    "max<i64>": partial(wide.choose, signed=True, lesser=False),
+    "u64_to_f32": wide.from_unsigned,
+    "i64_to_f32": wide.from_signed,
+    "f32_to_u64": wide.to_unsigned,
+    "f32_to_i64": wide.to_signed,
+}
+_DOUBLES: dict[str, Lowering] = {
+    "add<f64>": _by(doubles.arithmetic, Ins.FAdd),
+    "sub<f64>": _by(doubles.arithmetic, Ins.FSub),
+    "mul<f64>": _by(doubles.arithmetic, Ins.FMul),
+    "div<f64>": _by(doubles.arithmetic, Ins.FDiv),
+    "min<f64>": _by(doubles.function, Glsl.NMin),
+    "max<f64>": _by(doubles.function, Glsl.NMax),
+    "sqrt<f64>": _by(doubles.function, Glsl.Sqrt),
+    "floor<f64>": _by(doubles.function, Glsl.Floor),
+    "ceil<f64>": _by(doubles.function, Glsl.Ceil),
+    "trunc<f64>": _by(doubles.function, Glsl.Trunc),
+    "negate<f64>": doubles.negate,
+    "abs<f64>": doubles.absolute,
+    "fma<f64>": _by(doubles.function, Glsl.Fma),
+    "f32_to_f64": doubles.from_f32,
+    "f64_to_f32": doubles.to_f32,
+    "u32_to_f64": partial(doubles.from_word, signed=False),
+    "i32_to_f64": partial(doubles.from_word, signed=True),
+    "u64_to_f64": partial(doubles.from_wide, signed=False),
+    "i64_to_f64": partial(doubles.from_wide, signed=True),
+    "f64_to_u32": partial(doubles.to_word, signed=False),
+    "f64_to_i32": partial(doubles.to_word, signed=True),
+    "f64_to_u64": doubles.to_unsigned,
+    "f64_to_i64": doubles.to_signed,
+}
+_FLOATS: dict[str, Lowering] = {
+    "round_half_even": _by(floats.extended, Glsl.RoundEven),
+    "fmod": rounded_floats.fmod,
+}
+LOWERED = {**_FLOATS, **_HALVES, **_WIDE, **_DOUBLES}
+"""What lowers each, but for bit casts and what has a body, by its name."""
+
+
+def _signed(opcode: int) -> Lowering:
     return lambda code, left, right: code.op(opcode, code.i32, left, right)
 
 
-def _unsigned(opcode: int) -> Callable[[Code, int, int], int]:
+def _unsigned(opcode: int) -> Lowering:
     return lambda code, left, right: code.op(opcode, code.u32, left, right)
 
 
@@ -56,32 +183,17 @@ def _signed_sum(code: Code, left: int, right: int) -> int:
     return code.op(Ins.IAdd, code.i32, left, right)
 
 
-def _float(opcode: int) -> Callable[[Code, int, int], int]:
-    return lambda code, left, right: floats.arithmetic(code, opcode, left, right)
-
-
-def _function(number: int) -> Callable[[Code, int], int]:
-    return lambda code, operand: floats.extended(code, number, operand)
-
-
-def _quotient(code: Code, left: int, right: int) -> int:
-    """Return the quotient of f32: the device's own, unless the target is strict."""
-    if code.target.strict:
-        return rounded_floats.quotient(code, left, right)
-    return floats.arithmetic(code, Ins.FDiv, left, right)
-
-
-def _rounded(strictly: Callable[[Code, int], int], otherwise: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
+def _rounded(strictly: Lowering, otherwise: Lowering) -> Lowering:
     """Return an operator of f32 that is rounded once where the target is strict, and the device's own elsewhere."""
-    return lambda code, operand: (strictly if code.target.strict else otherwise)(code, operand)
+    return lambda code, *operands: (strictly if code.target.strict else otherwise)(code, *operands)
 
 
-def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
+def _by_bits(function: Lowering) -> Lowering:
     """Return an operator of u32 for i32."""
     return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.bits(operand)))
 
 
-_BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
+_BINARY_OPERATORS: dict[tuple[BinOp, Form], Lowering] = {
     (BinOp.ADD, Form.U32): _sum,
     (BinOp.SUB, Form.U32): integers.sub,
     (BinOp.MUL, Form.U32): integers.mul,
@@ -111,16 +223,16 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.BIT_AND, Form.I32): _signed(Ins.BitwiseAnd),
     (BinOp.BIT_OR, Form.I32): _signed(Ins.BitwiseOr),
     (BinOp.BIT_XOR, Form.I32): _signed(Ins.BitwiseXor),
-    (BinOp.MIN, Form.I32): integers.minimum_signed,
-    (BinOp.MAX, Form.I32): integers.maximum_signed,
+    (BinOp.MIN, Form.I32): _by(integers.in_order, Glsl.UMin),
+    (BinOp.MAX, Form.I32): _by(integers.in_order, Glsl.UMax),
     (BinOp.WRAPPING_ADD, Form.I32): _signed_sum,
     (BinOp.WRAPPING_SUB, Form.I32): integers.sub_signed,
-    (BinOp.ADD, Form.F32): _float(Ins.FAdd),
-    (BinOp.SUB, Form.F32): _float(Ins.FSub),
-    (BinOp.MUL, Form.F32): _float(Ins.FMul),
-    (BinOp.DIV, Form.F32): _quotient,
-    (BinOp.MIN, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMin, left, right),
-    (BinOp.MAX, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMax, left, right),
+    (BinOp.ADD, Form.F32): _by(floats.arithmetic, Ins.FAdd),
+    (BinOp.SUB, Form.F32): _by(floats.arithmetic, Ins.FSub),
+    (BinOp.MUL, Form.F32): _by(floats.arithmetic, Ins.FMul),
+    (BinOp.DIV, Form.F32): _rounded(rounded_floats.quotient, _by(floats.arithmetic, Ins.FDiv)),
+    (BinOp.MIN, Form.F32): _by(floats.choose, Glsl.NMin),
+    (BinOp.MAX, Form.F32): _by(floats.choose, Glsl.NMax),
     (BinOp.ABS_DIFF, Form.F32): floats.abs_diff,
     (BinOp.WRAPPING_ADD, Form.WIDE): wide.add,
     (BinOp.WRAPPING_SUB, Form.WIDE): wide.sub,
@@ -144,14 +256,14 @@ _FUNCTIONS = {
     UnOp.SINH: Glsl.Sinh,
     UnOp.COSH: Glsl.Cosh,
 }
-_COUNTING: dict[UnOp, tuple[Callable[[Code, int], int], Callable[[Code, int], int]]] = {
+_COUNTING: dict[UnOp, tuple[Lowering, Lowering]] = {
     UnOp.POPCOUNT: (integers.popcount, wide.popcount),
     UnOp.CLZ: (integers.clz, wide.clz),
     UnOp.CTZ: (integers.ctz, wide.ctz),
     UnOp.REVERSE_BITS: (integers.reverse_bits, wide.reverse_bits),
 }
-_UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
-    **{(op, Form.F32): _function(number) for op, number in _FUNCTIONS.items()},
+_UNARY: dict[tuple[UnOp, Form], Lowering] = {
+    **{(op, Form.F32): _by(floats.extended, number) for op, number in _FUNCTIONS.items()},
     **{(op, Form.U32): narrow for op, (narrow, _) in _COUNTING.items()},
     **{(op, Form.I32): _by_bits(narrow) for op, (narrow, _) in _COUNTING.items()},
     **{(op, Form.WIDE): broad for op, (_, broad) in _COUNTING.items()},
@@ -164,8 +276,8 @@ _UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
     (UnOp.ROUND, Form.F32): floats.rounded,
     (UnOp.SIGN, Form.F32): floats.sign,
     (UnOp.RECIPROCAL, Form.F32): _rounded(rounded_floats.reciprocal, floats.reciprocal),
-    (UnOp.SQRT, Form.F32): _rounded(rounded_floats.root, _function(Glsl.Sqrt)),
-    (UnOp.INVERSE_SQRT, Form.F32): _rounded(rounded_floats.inverse_root, _function(Glsl.InverseSqrt)),
+    (UnOp.SQRT, Form.F32): _rounded(rounded_floats.root, _by(floats.extended, Glsl.Sqrt)),
+    (UnOp.INVERSE_SQRT, Form.F32): _rounded(rounded_floats.inverse_root, _by(floats.extended, Glsl.InverseSqrt)),
 }
 # How the magnitude of an f32 stands to infinity.
 _PREDICATES = {UnOp.IS_NAN: Ins.UGreaterThan, UnOp.IS_INF: Ins.IEqual, UnOp.IS_FINITE: Ins.ULessThan}
@@ -224,7 +336,7 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
     if form is not Form.U32:
         return code.op(opcode, code.bool, *operands)
-    result = code.op(opcode, code.bool, *(hide_flag(code, one) for one in operands))
+    result = code.op(opcode, code.bool, *(code.hide_flag(one) for one in operands))
     code.note_condition(result, opcode, *operands)
     return result
 

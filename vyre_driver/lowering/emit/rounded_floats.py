@@ -1,4 +1,4 @@
-"""Quotients and roots of f32, rounded once on every device: the device's own are corrected by integers.
+"""Quotients, roots, remainders and conversions of f32 by integers: rounded once, and the same on every device.
 
 Vulkan lets an inverse be wrong by 2.5 ulp, and an inverse root by 2. A product with it is near a quotient or root of
 significands, in units of 2^-23; ``_MARGIN`` less it is too small for certain. The remainder, exact in 32 bits, times that
@@ -9,8 +9,13 @@ the device rounds, or on subnormals, which are taken for zeros whether the devic
 A quotient of normal numbers is never half way between two f32, and a root is not either, so that there are no ties but one:
 half way between the largest subnormal, which is flushed, and the least normal number, which is the result.
 
-Source: IEEE 754-2019, 5.4.1 (division and squareRoot are correctly rounded) and 6.1 to 6.3 (infinities, NaNs, signs);
-Vulkan 1.3, "Precision and Operation of SPIR-V Instructions" (OpFDiv, InverseSqrt).
+A remainder is a long division of the fractions, eight bits a turn. Of conversions to and from the bits of f16 and bf16 the
+device's own (UnpackHalf2x16, OpFConvert) may flush subnormals of f16, and round as they like, unless float controls of 16 bits
+say otherwise, which few devices have.
+
+Source: IEEE 754-2019, 3.4 (formats), 4.3.1 (round to nearest, ties to even), 5.3.1 (remainders are exact), 5.4.1 (division and
+squareRoot are correctly rounded) and 6.1 to 6.3 (infinities, NaNs, signs); C17, 7.12.10.1 (fmod); Vulkan 1.3, "Precision and
+Operation of SPIR-V Instructions" (OpFDiv, InverseSqrt).
 """
 
 from __future__ import annotations
@@ -18,10 +23,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit import floats, integers
+from vyre_driver.lowering.emit.blocks import counting
+from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code
+
 
 _FRACTION, _IMPLICIT, _SHIFT = 0x007F_FFFF, 0x0080_0000, 23
 _TWO = 0x4000_0000
@@ -190,3 +198,143 @@ def _with_edges(code: Code, left: int, right: int, found: int) -> int:
     sign = code.op(Ins.BitwiseAnd, code.u32, signs, code.const(floats.SIGN))
     signed = code.op(Ins.BitwiseOr, code.u32, size, sign)
     return code.op(Ins.Select, code.u32, has_none, code.const(floats.QUIET_NAN), signed)
+
+
+_A_TURN = 3  # bits of the dividend
+
+
+def fmod(code: Code, left: int, right: int) -> int:
+    """Return the remainder of two f32, with the sign of the first; NaN by 0 and of an infinity."""
+    clean = floats.cleared(code, left) if code.target.strict else left
+    size, divisor = (floats.magnitude(code, one) for one in (clean, floats.flushed(code, right)))
+    is_less = code.op(Ins.ULessThan, code.bool, size, divisor)
+    found = _normalized(code, _remainder(code, size, divisor), divisor)
+    sign = code.op(Ins.BitwiseAnd, code.u32, code.bits(clean), code.const(floats.SIGN))
+    signed = code.op(Ins.BitwiseOr, code.u32, found, sign)
+    result = code.select(Form.F32, is_less, clean, floats.of_bits(code, signed))
+    least, infinity = code.const(floats.LEAST_NORMAL), code.const(floats.INFINITY)
+    no_divisor = code.op(Ins.ULessThan, code.bool, divisor, least)
+    no_number = code.op(Ins.UGreaterThan, code.bool, divisor, infinity)
+    no_dividend = code.op(Ins.UGreaterThanEqual, code.bool, size, infinity)
+    wrong = code.op(Ins.LogicalOr, code.bool, code.op(Ins.LogicalOr, code.bool, no_divisor, no_number), no_dividend)
+    return code.normal(code.select(Form.F32, wrong, code.const_f32(floats.QUIET_NAN), result))
+
+
+def _remainder(code: Code, size: int, divisor: int) -> int:
+    """Return the remainder of the fractions, in units of the divisor's last place; any number where there is none."""
+    fraction, by = _fraction(code, size), _fraction(code, divisor)
+    exponents = [code.op(Ins.ShiftRightLogical, code.u32, one, code.const(_SHIFT)) for one in (size, divisor)]
+    is_more = code.op(Ins.UGreaterThan, code.bool, *exponents)
+    steps = code.op(Ins.Select, code.u32, is_more, integers.sub(code, *exponents), code.const(0))
+    rest = code.variable(code.u32)
+    code.effect(Ins.Store, rest, code.op(Ins.UMod, code.u32, fraction, by))
+    turns = code.op(Ins.ShiftRightLogical, code.u32, steps, code.const(_A_TURN))
+    with counting(code, code.const(0), turns):
+        _shift(code, rest, code.const(1 << _A_TURN), by)
+    _shift(code, rest, integers.bit_and(code, steps, code.const((1 << _A_TURN) - 1)), by)
+    return code.result(Ins.Load, code.u32, rest)
+
+
+def _shift(code: Code, rest: int, count: int, by: int) -> None:
+    """Take more bits of the dividend, which are zeros, into the rest."""
+    before = code.result(Ins.Load, code.u32, rest)
+    code.effect(Ins.Store, rest, code.op(Ins.UMod, code.u32, code.op(Ins.ShiftLeftLogical, code.u32, before, count), by))
+
+
+def _fraction(code: Code, size: int) -> int:
+    """Return the fraction of a magnitude with its upper bit, which is set for a zero too."""
+    below = code.op(Ins.BitwiseAnd, code.u32, size, code.const(_FRACTION))
+    return code.op(Ins.BitwiseOr, code.u32, below, code.const(_IMPLICIT))
+
+
+def _normalized(code: Code, rest: int, divisor: int) -> int:
+    """Return the bits of a rest in units of the divisor's last place; 0 of one below the least normal number."""
+    exponent = code.op(Ins.ShiftRightLogical, code.u32, divisor, code.const(_SHIFT))
+    zeros = integers.sub(code, integers.clz(code, rest), code.const(8))
+    is_normal = code.op(Ins.UGreaterThan, code.bool, exponent, zeros)
+    upper = code.op(Ins.ShiftLeftLogical, code.u32, integers.sub(code, exponent, zeros), code.const(_SHIFT))
+    shift = integers.bit_and(code, zeros, code.const(31))
+    below = code.op(Ins.BitwiseAnd, code.u32, code.op(Ins.ShiftLeftLogical, code.u32, rest, shift), code.const(_FRACTION))
+    found = code.op(Ins.BitwiseOr, code.u32, upper, below)
+    is_some = code.op(Ins.INotEqual, code.bool, rest, code.const(0))
+    kept = code.op(Ins.LogicalAnd, code.bool, is_some, is_normal)
+    return code.op(Ins.Select, code.u32, kept, found, code.const(0))
+
+
+_MAGNITUDE, _SIGN, _INFINITY, _LEAST_NORMAL, _NAN = 0x7FFF, 0x8000, 0x7C00, 0x0400, 0x7E00  # of f16
+_BF16_NAN = 0x7FC0
+_DROPPED = 13  # bits of the fraction that f16 does not have
+_F16_BIAS = 112 << 23  # what the exponents of f32 are more
+_TWO_TO_MINUS_24 = 0x3380_0000
+_OVERFLOW, _SMALL = 0x4780_0000, 0x3880_0000  # 2^16 and 2^-14 as f32
+_MOST_SHIFTED = 25  # by which nothing is left of a fraction, nor rounds up
+
+
+def from_f16(code: Code, bits: int) -> int:
+    """Return the f32 that 16 bits are; of a NaN the one NaN."""
+    size = integers.bit_and(code, bits, code.const(_MAGNITUDE))
+    sign = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(_SIGN))
+    fraction = code.op(Ins.ConvertUToF, code.f32, size)
+    tiny = code.bits(floats.exact(code, Ins.FMul, code.f32, fraction, code.const_f32(_TWO_TO_MINUS_24)))
+    wide = code.op(Ins.ShiftLeftLogical, code.u32, size, code.const(_DROPPED))
+    normal = code.op(Ins.IAdd, code.u32, wide, code.const(_F16_BIAS))
+    found = code.op(Ins.Select, code.u32, _below(code, size, _LEAST_NORMAL), tiny, normal)
+    found = code.op(Ins.Select, code.u32, _below(code, size, _INFINITY), found, code.const(floats.INFINITY))
+    upper = code.op(Ins.ShiftLeftLogical, code.u32, sign, code.const(16))
+    found = code.op(Ins.BitwiseOr, code.u32, found, upper)
+    found = code.op(Ins.Select, code.u32, _below(code, size, _INFINITY + 1), found, code.const(floats.QUIET_NAN))
+    return code.normal(floats.of_bits(code, found))
+
+
+def to_f16(code: Code, operand: int) -> int:
+    """Return the bits of the nearest f16, of two equally near ones the even one; of a NaN those of the one NaN."""
+    bits = code.bits(operand)
+    size = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(floats.MAGNITUDE))
+    normal = _rounded(code, integers.sub(code, size, code.const(_F16_BIAS)), code.const(_DROPPED))
+    found = code.op(Ins.Select, code.u32, _below(code, size, _SMALL), _subnormal(code, size), normal)
+    found = code.op(Ins.Select, code.u32, _below(code, size, _OVERFLOW), found, code.const(_INFINITY))
+    upper = code.op(Ins.ShiftRightLogical, code.u32, bits, code.const(16))
+    sign = code.op(Ins.BitwiseAnd, code.u32, upper, code.const(_SIGN))
+    found = code.op(Ins.BitwiseOr, code.u32, found, sign)
+    is_number = _below(code, size, floats.INFINITY + 1)
+    return code.narrow(code.op(Ins.Select, code.u32, is_number, found, code.const(_NAN)), 0, 0xFFFF)
+
+
+def _subnormal(code: Code, size: int) -> int:
+    """Return the bits of an f16 below its least normal: the fraction, with its upper bit, in steps of 2^-24."""
+    exponent = code.op(Ins.ShiftRightLogical, code.u32, size, code.const(23))
+    wanted = integers.sub(code, code.const(126), exponent)
+    shift = code.glsl(Glsl.UMin, code.u32, wanted, code.const(_MOST_SHIFTED))
+    fraction = code.op(Ins.BitwiseAnd, code.u32, size, code.const(_FRACTION))
+    return _rounded(code, code.op(Ins.BitwiseOr, code.u32, fraction, code.const(_IMPLICIT)), shift)
+
+
+def _rounded(code: Code, word: int, shift: int) -> int:
+    """Return a word shifted down by 1 to 31 bits, rounded to the nearest, of two equally near ones to the even one.
+
+    A half less one, and one more where what is left is odd, carries into it just where it is to be rounded up.
+    """
+    kept = code.op(Ins.ShiftRightLogical, code.u32, word, shift)
+    odd = code.op(Ins.BitwiseAnd, code.u32, kept, code.const(1))
+    before = integers.sub(code, shift, code.const(1))
+    half = code.op(Ins.ShiftLeftLogical, code.u32, code.const(1), before)
+    less = integers.sub(code, half, code.const(1))
+    total = code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, word, less), odd)
+    return code.op(Ins.ShiftRightLogical, code.u32, total, shift)
+
+
+def from_bf16(code: Code, bits: int) -> int:
+    """Return the f32 that 16 bits are: its upper half."""
+    return floats.of_bits(code, code.op(Ins.ShiftLeftLogical, code.u32, bits, code.const(16)))
+
+
+def to_bf16(code: Code, operand: int) -> int:
+    """Return the bits of the nearest bf16, of two equally near ones the even one; of a NaN those of the one NaN."""
+    bits = code.bits(operand)
+    found = _rounded(code, bits, code.const(16))
+    is_number = floats.has_magnitude(code, Ins.ULessThanEqual, operand)
+    return code.narrow(code.op(Ins.Select, code.u32, is_number, found, code.const(_BF16_NAN)), 0, 0xFFFF)
+
+
+def _below(code: Code, word: int, limit: int) -> int:
+    return code.op(Ins.ULessThan, code.bool, word, code.const(limit))

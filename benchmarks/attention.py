@@ -18,7 +18,7 @@ from benchmarks.peer_process import PeerProcess
 from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, SpirvModule, VyreError
 from vyre_driver.matrices.attention import PUSHED, attention_module
-from vyre_driver.matrices.attention_description import AttentionDescription, AttentionTiling
+from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
 from vyre_driver.matrices.elements import BF16, F16
 
 if TYPE_CHECKING:

@@ -11,13 +11,10 @@ import numpy as np
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.matrices.elements import F16
-from vyre_driver.matrices.fragments import USE_A, USE_B, USE_SUM, Floats, Fragments
-from vyre_driver.matrices.function import Function
-from vyre_driver.matrices.interface import StorageBuffer
+from vyre_driver.matrices.function import USE_A, USE_B, USE_SUM, Floats, Fragments, Function, StorageBuffer
 from vyre_driver.matrices.operand import ROW_MAJOR
 from vyre_driver.spirv.builder import ModuleBuilder
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration
+from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration, Ins
 
 USES = {"sums": USE_SUM, "operands a": USE_A, "operands b": USE_B}
 _LOAD = 4457

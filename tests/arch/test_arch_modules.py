@@ -228,7 +228,7 @@ def test_lowering_knows_programs_plans_and_the_builders_and_neither_device_nor_c
         if name.startswith("vyre_driver.lowering.emit")
         and not foreign.startswith(("vyre_driver.lowering.emit", "vyre_driver.ir"))
     }
-    spirv = {f"vyre_driver.spirv.{part}" for part in ("body", "builder", "instructions", "interface", "layout", "opcodes")}
+    spirv = {f"vyre_driver.spirv.{part}" for part in ("builder", "interface", "layout", "opcodes")}
     binding = {"vyre_driver.binding.plan", "vyre_driver.binding.pushed"}
     assert found == {*binding, "vyre_driver.checks", "vyre_driver.errors", *spirv}
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from emitted_attention import Case, attention, drawn, expected
 
-from vyre_driver.matrices.attention_description import AttentionDescription, AttentionTiling
+from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
 from vyre_driver.matrices.elements import F16, F32
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from lacking_devices import lack_features
 from vyre_driver import Driver
 from vyre_driver.identity import PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.target.capabilities import feature_flags
-from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.layer import enable
 

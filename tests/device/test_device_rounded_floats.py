@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from lacking_devices import lack_features
+from spirv_machine import decoded
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.backends.reference import interpret
@@ -36,8 +37,7 @@ from vyre_driver.ir import (
 from vyre_driver.ir.functions import fmod
 from vyre_driver.lowering.emit.target import FLUSH, LoweringTarget
 from vyre_driver.lowering.program import target_for
-from vyre_driver.spirv.instructions import Glsl, Ins
-from vyre_driver.spirv.opcodes import MODE_DENORM_FLUSH_TO_ZERO, Capability, Op
+from vyre_driver.spirv.opcodes import MODE_DENORM_FLUSH_TO_ZERO, Capability, Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -232,20 +232,11 @@ def test_a_quotient_by_what_is_known_is_rounded_once(opened: Driver) -> None:
     np.testing.assert_array_equal(found.view(np.uint32), np.concatenate(expected))
 
 
-def opcodes(code: bytes) -> list[int]:
-    words, found, at = np.frombuffer(code, np.uint32).tolist(), [], 5
-    while at < len(words):
-        found.append(words[at] & 0xFFFF)
-        at += words[at] >> 16
-    return found
-
-
 @pytest.mark.parametrize(("op", "corrections"), [(BinOp.DIV, 0), (UnOp.RECIPROCAL, 0), (UnOp.INVERSE_SQRT, 2)])
 def test_where_the_devices_quotients_are_right_they_are_taken_as_they_are(
     lower: Lower, op: BinOp | UnOp, corrections: int
 ) -> None:
-    plain, corrected = (
-        opcodes(lower(of(op, 4), (), LoweringTarget(frozenset({FLUSH}), divides=divides)).code) for divides in (True, False)
-    )
+    targets = [LoweringTarget(frozenset({FLUSH}), divides=divides) for divides in (True, False)]
+    plain, corrected = ([opcode for opcode, _ in decoded(lower(of(op, 4), (), target).code)] for target in targets)
     assert (plain.count(Ins.FDiv), plain.count(Ins.IMul)) == (1, corrections)
     assert corrected.count(Ins.IMul) == corrections + 2

@@ -12,7 +12,7 @@ from vyre_driver.binding.pushed import pushed_members
 from vyre_driver.lang import Group, In, Index, InOut, Kernel, Out, kernel, u32
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 LIES = [0, 1, 2, 3, 4, 1 << 16, 0x5555_5555, 0x5555_5556, 1 << 31, 0xFFFF_FFFF]
 SMALL_LIES = [0, 1, 2, 3, 4, 5, 13, 40]

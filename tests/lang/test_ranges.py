@@ -9,7 +9,7 @@ from spirv_machine import decoded
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.lang import In, Index, InOut, Out, i32, kernel
 from vyre_driver.lowering.emit.entry import emit
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
 ENDS = [0, 1, 5, -1, -5, LEAST, LEAST + 1, LEAST + 3, MOST, MOST - 3]

@@ -29,7 +29,7 @@ from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire.format import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
 from vyre_driver.ir.wire.reader import TermReader
-from vyre_driver.lowering.program_fields import program_of, values_of
+from vyre_driver.lowering.recorded import program_of, values_of
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver import Driver
-    from vyre_driver.matrices.attention_description import AttentionDescription
+    from vyre_driver.matrices.description import AttentionDescription
 
 NUMBERS = {"float16": np.float16, "float32": np.float32}
 POISON = 77

@@ -9,8 +9,7 @@ from __future__ import annotations
 import array
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.spirv.instructions import Glsl, Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import array
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from spirv_machine import decoded
 
 from vyre_driver.backends.reference import interpret
 from vyre_driver.ir import BufferDecl, DataType, Program, atomic, barrier, buf_len, gid_x, if_, let, lid_x, load, store, u32
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins, Scope, Semantics
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Ins, Op, Scope, Semantics
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -106,15 +105,10 @@ def test_a_program_with_atomics_is_free_of_its_workgroup_where_the_order_decides
 
 def atomics(code: bytes) -> list[tuple[int, int, int]]:
     """Opcode, scope and semantics of each atomic that changes something."""
-    words, found, constants, at = array.array("I", code), [], {}, 5
-    while at < len(words):
-        opcode, length = words[at] & 0xFFFF, words[at] >> 16
-        if opcode == Op.Constant:
-            constants[words[at + 2]] = words[at + 3]
-        if Ins.AtomicLoad < opcode <= Ins.AtomicXor or opcode == Ins.AtomicFAdd:
-            found.append((opcode, constants[words[at + 4]], constants[words[at + 5]]))
-        at += length
-    return found
+    found = decoded(code)
+    constants = {operands[1]: operands[2] for opcode, operands in found if opcode == Op.Constant}
+    changes = {*range(Ins.AtomicLoad + 1, Ins.AtomicXor + 1), Ins.AtomicFAdd}
+    return [(opcode, constants[one[3]], constants[one[4]]) for opcode, one in found if opcode in changes]
 
 
 ALL_MEMORY = Semantics.ACQUIRE_RELEASE | Semantics.UNIFORM_MEMORY | Semantics.WORKGROUP_MEMORY

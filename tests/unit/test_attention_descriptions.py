@@ -10,7 +10,7 @@ import pytest
 
 from vyre_driver.errors import InvalidInput
 from vyre_driver.matrices.attention import PUSHED, attention_module
-from vyre_driver.matrices.attention_description import AttentionDescription, AttentionTiling
+from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
 from vyre_driver.matrices.elements import BF16, F16, F32
 from vyre_driver.process.tools import SPIRV_VAL, find_tool
 from vyre_driver.spirv.module import SpirvModule

@@ -28,8 +28,7 @@ from vyre_driver.ir import (
     trap,
     u32,
 )
-from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
-from vyre_driver.target.config_check import check_config, check_output_bytes
+from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode, check_config, check_output_bytes
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import subprocess
 import pytest
 
 from vyre_driver.spirv.builder import ModuleBuilder, literal_text
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import GL_COMPUTE, MODE_LOCAL_SIZE, BuiltIn, Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import GL_COMPUTE, MODE_LOCAL_SIZE, BuiltIn, Decoration, Ins, Op, StorageClass
 
 _PRIVATE = 6  # a storage class
 

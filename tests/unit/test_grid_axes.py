@@ -15,8 +15,8 @@ from vyre_driver.binding.grid import check_guessable
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, gid_y, lid_z, store, wid_y
 from vyre_driver.spirv import _axes
-from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.reflection import EntryUses
 
 if TYPE_CHECKING:
     from vyre_driver.ir import Expr

@@ -25,7 +25,7 @@ from vyre_driver.ir.predicates import (
     Or,
     ShapePredicate,
 )
-from vyre_driver.lowering.program_fields import program_of, values_of
+from vyre_driver.lowering.recorded import program_of, values_of
 
 
 def test_each_constructor_sets_access_kind_and_flags() -> None:

@@ -21,8 +21,7 @@ from vyre_driver.ir.validation.validate import examine
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import StorageClass
+from vyre_driver.spirv.opcodes import Ins, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node

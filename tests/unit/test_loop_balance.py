@@ -5,11 +5,12 @@ from __future__ import annotations
 import array
 
 import pytest
+from spirv_machine import decoded
 
 from vyre_driver.errors import InvalidModule
-from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.loop_balance import has_loops, with_balance
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.opcodes import Ins
 from vyre_driver.spirv.shipped import shipped_module, shipped_names
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.vulkan.version import API_1_2
@@ -19,11 +20,7 @@ LOOPED = sorted(name for name in shipped_names() if has_loops(shipped_module(nam
 
 
 def opcodes(code: bytes) -> list[int]:
-    words, at, found = array.array("I", code), 5, []
-    while at < len(words):
-        found.append(words[at] & 0xFFFF)
-        at += words[at] >> 16
-    return found
+    return [opcode for opcode, _ in decoded(code)]
 
 
 @pytest.mark.parametrize("name", LOOPED)

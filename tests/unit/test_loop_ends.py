@@ -17,7 +17,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.operators import BinOp, OpaqueOp
 from vyre_driver.ir.program import Program
-from vyre_driver.spirv.instructions import LOOP_CONTROL_UNROLL, Ins
+from vyre_driver.spirv.opcodes import LOOP_CONTROL_UNROLL, Ins
 
 if TYPE_CHECKING:
     from conftest import Lower

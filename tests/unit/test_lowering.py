@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import array
 from typing import TYPE_CHECKING
 
 import pytest
 from blake3 import blake3
 from example_programs import example
+from spirv_machine import decoded
 
 from vyre_driver.ir import (
     AtomicOp,
@@ -53,7 +53,7 @@ from vyre_driver.lowering.emit.target import (
     STRICT_VERSION,
     LoweringTarget,
 )
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -68,11 +68,7 @@ def program(*nodes: object) -> Program:
 
 
 def instructions(code: bytes) -> list[int]:
-    words, found, at = array.array("I", code), [], 5
-    while at < len(words):
-        found.append(words[at] & 0xFFFF)
-        at += words[at] >> 16
-    return found
+    return [opcode for opcode, _ in decoded(code)]
 
 
 INDEX, LENGTH, NEXT = gid_x(), buf_len(OPEN), gid_x() + 1

@@ -39,8 +39,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.arithmetic import LitF32
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Ins, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -36,8 +36,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.builders import operation
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Op, StorageClass
+from vyre_driver.spirv.opcodes import Ins, Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

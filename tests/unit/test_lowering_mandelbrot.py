@@ -27,7 +27,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.builders import forever
 from vyre_driver.lowering.emit.target import FLUSH, LoweringTarget
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -15,7 +15,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import pushed_members
 from vyre_driver.ir import BinOp, DataType, Program, binop, buf_len, if_, let, load, minimum, select, store, u32, var
 from vyre_driver.lowering.emit.entry import emit
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from conftest import Lower

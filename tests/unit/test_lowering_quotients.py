@@ -12,7 +12,7 @@ from spirv_machine import Machine, decoded
 
 from vyre_driver.conformance.constant_cases import constant_cases
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, i32, let, load, store, u32, var
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,7 +50,7 @@ from vyre_driver.ir import (
 from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering, SubgroupOp
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
-from vyre_driver.spirv import body
+from vyre_driver.spirv import builder
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -144,7 +144,7 @@ def test_the_need_of_a_reduction_names_the_types_that_it_takes(lower: Lower, op:
 
 
 def test_a_program_whose_code_passes_the_bound_is_refused(lower: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body, "MAX_WORDS", 100)
+    monkeypatch.setattr(builder, "MAX_WORDS", 100)
     with pytest.raises(UnsupportedFeature) as refused:
         lower(within(*(store(OUT, gid_x() + place, load(OUT, place)) for place in range(20))))
     error = refused.value

@@ -10,8 +10,7 @@ import pytest
 from spirv_machine import Machine, decoded
 
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, i32, load, maximum, minimum, select, store
-from vyre_driver.spirv.instructions import Glsl, Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable

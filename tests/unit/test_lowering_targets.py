@@ -9,8 +9,8 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.program import prepare, target_for
-from vyre_driver.target.capabilities import capabilities_of
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import capabilities_of
 
 VULKAN_1_1, VULKAN_1_2 = 1 << 22 | 1 << 12, 1 << 22 | 2 << 12
 NVIDIA, LLVMPIPE, RADV = 4, 13, 3

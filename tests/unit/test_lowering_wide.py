@@ -10,8 +10,7 @@ from spirv_machine import decoded
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, gid_x, load, select, store
 from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.lowering.emit.target import LoweringTarget
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Ins, Op
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -24,7 +24,7 @@ from vyre_driver.ir import (
     u32,
 )
 from vyre_driver.lowering.emit.survey import read_before_written
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -14,8 +14,8 @@ from literals import refusal
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.product_kinds import product
 from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, element_of, float32_of, rounded
-from vyre_driver.matrices.activations import ACTIVATIONS as EMITTED
 from vyre_driver.matrices.elements import BF16, F16
+from vyre_driver.matrices.epilogue import ACTIVATIONS as EMITTED
 
 BITS, BFLOAT16 = np.dtype(np.uint16), np.dtype(ml_dtypes.bfloat16)
 

@@ -18,8 +18,7 @@ from vyre_driver.kernels.product_kinds import product
 from vyre_driver.kernels.product_tilings import fragment_for, holds_sums, untuned
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
-from vyre_driver.matrices.parts import parts_module
-from vyre_driver.matrices.product import product_module
+from vyre_driver.matrices.product import parts_module, product_module
 from vyre_driver.process.tools import SPIRV_VAL, find_tool
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.devices import DeviceType

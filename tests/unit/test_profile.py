@@ -9,8 +9,7 @@ import pytest
 from literals import DEVICE, LIMITS, device
 
 from vyre_driver.identity import PipelineFeatureFlags
-from vyre_driver.target.capabilities import feature_flags
-from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.vulkan.devices import QueueFamily
 from vyre_driver.vulkan.layer.enable import wanted_features
 

@@ -16,11 +16,9 @@ from vyre_driver.ir import BufferDecl, DataType, Program, atomic_add, buf_len, f
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.target import STRICT_VERSION, LoweringTarget
 from vyre_driver.lowering.program import prepare, target_for
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Decoration, Op
-from vyre_driver.target.capabilities import capabilities_of
-from vyre_driver.target.config import DispatchConfig, ProgramConfig
-from vyre_driver.target.config_check import check_supported_fields
+from vyre_driver.spirv.opcodes import Decoration, Ins, Op
+from vyre_driver.target.config import DispatchConfig, ProgramConfig, check_supported_fields
+from vyre_driver.target.profile import capabilities_of
 
 if TYPE_CHECKING:
     from conftest import Lower

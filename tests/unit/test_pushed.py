@@ -42,9 +42,9 @@ from vyre_driver.ir.buffers import PUSHED_TYPES, MemoryKind
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.lowering.program import check_limits, prepare
-from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.layout import Array, Member, Scalar
-from vyre_driver.target.capabilities import capabilities_of
+from vyre_driver.spirv.opcodes import Ins
+from vyre_driver.target.profile import capabilities_of
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -10,7 +10,7 @@ import pytest
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import BufferDecl, DataType, Program, SubgroupOp, gid_x, load, store, subgroup_reduce
-from vyre_driver.lowering import program_fields, recorded
+from vyre_driver.lowering import recorded
 from vyre_driver.lowering.recorded import RECORDING_VERSION, line_of, read_recording
 from vyre_driver.runtime.recording import RecordingFile
 from vyre_driver.specialization import SpecMap, SpecValue
@@ -175,7 +175,7 @@ def test_any_byte_of_a_line_may_be_changed() -> None:
 
 
 def test_a_program_that_is_too_large_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_fields, "MOST_VALUES", 10)
+    monkeypatch.setattr(recorded, "MOST_VALUES", 10)
     with pytest.raises(InvalidProgram, match=r"cannot be written down: it has more than 10 values\. Fix: compile it where"):
         line(PROGRAM)
 

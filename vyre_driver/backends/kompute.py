@@ -25,8 +25,7 @@ from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.kompute.elements import checked_dtype
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.target.config import DispatchConfig, ProgramConfig
-from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
+from vyre_driver.target.config import DispatchConfig, ProgramConfig, check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer.enable import wanted_features

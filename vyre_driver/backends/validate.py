@@ -15,7 +15,7 @@ from vyre_driver.ir.nodes import op_id
 from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.walks import NodeWalk
-from vyre_driver.target.config_check import check_config
+from vyre_driver.target.config import check_config
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.binding._call_form import plain_workgroups
 from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
-from vyre_driver.target.config_check import check_axes
+from vyre_driver.target.config import check_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

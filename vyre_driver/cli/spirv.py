@@ -10,9 +10,9 @@ from vyre_driver.cli.files import add_shader, load_shader
 from vyre_driver.cli.options import add_json, print_json, say, tell
 from vyre_driver.errors import VyreError
 from vyre_driver.spirv.disassembler import disassemble
-from vyre_driver.spirv.entry import choose_entry
 from vyre_driver.spirv.layout import Array, Matrix, Struct
 from vyre_driver.spirv.opcodes import capability_name
+from vyre_driver.spirv.reflection import choose_entry
 from vyre_driver.spirv.signature import (
     default_of,
     first_at_bindings,

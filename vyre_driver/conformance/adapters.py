@@ -14,8 +14,8 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import split_inputs, with_pushed_inputs
 from vyre_driver.identity.keys import PipelineFeatureFlags
 from vyre_driver.process.tools import SPIRV_DIS, find_tool
-from vyre_driver.target.capabilities import capabilities_of, feature_flags
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import capabilities_of, feature_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

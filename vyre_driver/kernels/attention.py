@@ -34,7 +34,7 @@ from vyre_driver.kernels.product_tilings import fragment_for, holds_sums, lack_o
 from vyre_driver.kernels.tiles import grid_of
 from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.matrices.attention import PUSHED, attention_module
-from vyre_driver.matrices.attention_description import AttentionDescription, AttentionTiling
+from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
 from vyre_driver.matrices.elements import BF16, F16, F32
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module

@@ -9,9 +9,9 @@ from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.ordinary_units import warn_once
 from vyre_driver.kernels.product_numbers import element_of, name_of
 from vyre_driver.kernels.products import Product
-from vyre_driver.matrices.activations import ACTIVATIONS
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
+from vyre_driver.matrices.epilogue import ACTIVATIONS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

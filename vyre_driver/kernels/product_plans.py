@@ -16,8 +16,7 @@ from vyre_driver.kernels.product_tilings import fragment_of, holds_sums, tiling_
 from vyre_driver.kernels.tiles import grid_of, least_parts
 from vyre_driver.matrices.description import STAGES
 from vyre_driver.matrices.elements import VECTOR_BYTES
-from vyre_driver.matrices.parts import INVOCATIONS, parts_module
-from vyre_driver.matrices.product import product_module
+from vyre_driver.matrices.product import INVOCATIONS, parts_module, product_module
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
 

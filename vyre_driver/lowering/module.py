@@ -5,7 +5,6 @@ Source: docs/spirv.md; docs/binding.md.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.requirements import check_requirements
 from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.identity.keys import shader_digest
-from vyre_driver.lowering.source import KernelSource
+from vyre_driver.lowering.source import KernelSource, can_watch_loops
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 from vyre_driver.spirv.validator import check_valid
@@ -116,18 +115,8 @@ def watched_source(source: KernelSource, device: KomputeDevice) -> KernelSource:
 
     code = source.lower()
     limit = device.loop_limit(device) if has_loops(code) else 0
-    if not limit:
-        return source
-    buffers, most = len(source.plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
-    if buffers >= most:
-        warnings.warn(
-            f"{source.name} has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which a "
-            f"strict call could find that the driver has ended a loop, which it does after {limit:,} turns. "
-            f"Fix: use {most - 1} or fewer.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    if not limit or not can_watch_loops(source.name, "a strict call could find", source.plan, device, limit):
         return source
     check_valid(code, source.capabilities, device.api_version, source.name)
-    watched = with_balance(code, buffers, source.name)
+    watched = with_balance(code, len(source.plan.descriptors), source.name)
     return replace(source, digest=shader_digest(watched), lower=lambda: watched, loop_limit=limit)

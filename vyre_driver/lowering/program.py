@@ -19,11 +19,10 @@ from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate_for
 from vyre_driver.lowering.emit.survey import most_turns
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget, spec_constants
-from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource
+from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource, can_watch_loops
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
-from vyre_driver.target.capabilities import LOWERED, capabilities_of
-from vyre_driver.target.config import ProgramConfig
-from vyre_driver.target.config_check import check_supported_fields
+from vyre_driver.target.config import ProgramConfig, check_supported_fields
+from vyre_driver.target.profile import LOWERED, capabilities_of
 from vyre_driver.vulkan.version import API_1_2
 
 if TYPE_CHECKING:
@@ -246,16 +245,8 @@ def _watching(target: LoweringTarget, program: Program, plan: BindingPlan, devic
     """
     turns = most_turns(program)
     limit = device.loop_limit(device) if turns > _FEW_TURNS else 0
-    if not limit or turns <= limit // 2:
-        return target
-    buffers, most = len(plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
-    if buffers >= most:
-        warnings.warn(
-            f"the program has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which it "
-            f"could say that the driver has ended a loop, which it does after {limit:,} turns. Fix: use {most - 1} or fewer.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    is_needed = limit and turns > limit // 2
+    if not is_needed or not can_watch_loops("the program", "it could say", plan, device, limit):
         return target
     return target._replace(loop_limit=limit)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import BindingPlan
+    from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.layout import Member
@@ -106,3 +108,19 @@ class PipelineSource:
     def watches_loops(self) -> bool:
         """Whether its code has a buffer more, of one word, in which it says that the driver has cut a loop."""
         return self.loop_limit > 0
+
+
+def can_watch_loops(what: str, way: str, plan: BindingPlan, device: KomputeDevice, limit: int) -> bool:
+    """Return whether the device can bind a buffer more than the plan has; a RuntimeWarning says of ``what`` that it cannot.
+
+    ``way`` is how the buffer would tell that the driver has ended a loop, as it does after ``limit`` turns.
+    """
+    buffers, most = len(plan.descriptors), device.physical.limits.max_per_stage_descriptor_storage_buffers
+    if buffers >= most:
+        warnings.warn(
+            f"{what} has {buffers} buffers, and {device.physical.name!r} binds {most}: there is none left by which {way} that "
+            f"the driver has ended a loop, which it does after {limit:,} turns. Fix: use {most - 1} or fewer.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return buffers < most

@@ -13,21 +13,27 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.matrices.attention_description import IN_VECTOR
-from vyre_driver.matrices.fragments import USE_A, USE_B, USE_SUM, Floats, Fragments
-from vyre_driver.matrices.function import Function, ceil_div
-from vyre_driver.matrices.interface import NumberBuffer, push_constants
-from vyre_driver.matrices.lines import Head, Lines, vector_buffer
-from vyre_driver.matrices.softmax import Scratch, Softmax
-from vyre_driver.matrices.weights import Weights
+from vyre_driver.matrices.description import IN_VECTOR
+from vyre_driver.matrices.function import (
+    USE_A,
+    USE_B,
+    USE_SUM,
+    Floats,
+    Fragments,
+    Function,
+    NumberBuffer,
+    ceil_div,
+    push_constants,
+)
+from vyre_driver.matrices.operand import Head, HeadLines, vector_buffer
+from vyre_driver.matrices.softmax import Scratch, Softmax, Weights
 from vyre_driver.spirv.builder import ModuleBuilder
-from vyre_driver.spirv.instructions import GLSL_STD_450, Glsl, Ins
-from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration, Op
+from vyre_driver.spirv.opcodes import GLSL_STD_450, BuiltIn, Capability, Decoration, Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vyre_driver.matrices.attention_description import AttentionDescription
+    from vyre_driver.matrices.description import AttentionDescription
     from vyre_driver.matrices.function import Index, Word
 
 PUSHED = (
@@ -98,7 +104,7 @@ class _Attention:
         self._pushed = push_constants(f, PUSHED)
         self._lane = f.built_in(BuiltIn.LOCAL_INVOCATION_INDEX)
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
-        self._keys, self._values = (Lines(f, description.part, self._t.invocations, self._lane) for _ in range(2))
+        self._keys, self._values = (HeadLines(f, description.part, self._t.invocations) for _ in range(2))
         self._scratch = Scratch(f, description)
         scale = self._floats.of(
             Ins.FMul, self._floats.from_bits(self._pushed["scale"].id), self._floats.const(math.log2(math.e))
@@ -159,21 +165,21 @@ class _Attention:
         zeros = self._module.constant(Op.ConstantNull, self._of_sum.id)
         for one in (one for in_row in self._results for one in in_row):
             f.store(one, zeros)
-        self._keys.keep(self._keys.fetch(self._k, tile.k, 0))
+        self._keys.keep(self._lane, self._keys.fetch(self._lane, self._k, tile.k, 0))
         f.barrier()
         seen_by_last = self._seen(tile.own_row + (self._t.rows - 1))
         with f.repeat(0, self._seen(tile.row + (self._t.tile - 1)), keys) as key:
-            values = self._values.fetch(self._v, tile.v, key)
+            values = self._values.fetch(self._lane, self._v, tile.v, key)
             is_seen = f.is_below(key, seen_by_last) if self._d.is_causal else None
             self._weights.forget()
             with self._where(is_seen):
                 self._score(tile, key)
-            self._values.keep(values)
+            self._values.keep(self._lane, values)
             f.barrier()
-            following = self._keys.fetch(self._k, tile.k, key + keys)
+            following = self._keys.fetch(self._lane, self._k, tile.k, key + keys)
             with self._where(is_seen):
                 self._sum()
-            self._keys.keep(following)
+            self._keys.keep(self._lane, following)
             f.barrier()
         self._softmax.finish(self._results)
         self._store(tile)
@@ -186,7 +192,7 @@ class _Attention:
         """Read the queries by way of the memory of keys, as many lines at a time."""
         f, t = self._f, self._t
         for first in range(0, t.tile, t.keys):
-            self._keys.keep(self._keys.fetch(self._q, tile.q, tile.row + first))
+            self._keys.keep(self._lane, self._keys.fetch(self._lane, self._q, tile.q, tile.row + first))
             f.barrier()
             line = self._subgroup * t.rows - first
             with f.when(f.is_below(line, t.keys)):

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.matrices.fragments import ROW_MAJOR
-from vyre_driver.matrices.matrix_product import MatrixProduct
+from vyre_driver.matrices.function import ROW_MAJOR
 from vyre_driver.matrices.operand import Edges, Operand, Place, UnalignedOperand
-from vyre_driver.matrices.scalar_product import ScalarProduct
-from vyre_driver.matrices.tiles import PUSHED
+from vyre_driver.matrices.tiles import PUSHED, MatrixProduct, ScalarProduct
 
 if TYPE_CHECKING:
     from vyre_driver.matrices.description import Part, ProductDescription

@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from vyre_driver.matrices.activations import ACTIVATIONS
-from vyre_driver.matrices.interface import NumberBuffer
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Decoration
+from vyre_driver.matrices.function import NumberBuffer
+from vyre_driver.spirv.opcodes import Decoration, Glsl, Ins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.matrices.description import Result
     from vyre_driver.matrices.function import Function, Index
+
+
+# 1 - erf(x) of x >= 0 is t * (a1 + a2 * t + ...) * exp(-x * x) to 1.5e-7, where t = 1 / (1 + P * x):
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
+ERF_P = 0.3275911
+ERF_COEFFICIENTS = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+_SIGN, _INFINITY = 0x8000_0000, 0x7F80_0000  # of the bits of a float32
+
+
+def relu(f: Function, x: int) -> int:
+    """Return the larger of x and 0; of a NaN a NaN.
+
+    By its bits: NVIDIA's compiler makes a comparison and a choice of floats one maximum, which is 0 of a NaN. Without the bit
+    of the sign those of negative numbers go from 0 to infinity's.
+    """
+    bits = f.as_word(f.result(Ins.Bitcast, f.u32, x))
+    without_sign = f.word(Ins.BitwiseXor, bits, _SIGN)
+    is_negative = f.result(Ins.ULessThanEqual, f.bool, f.id_of(without_sign), f.id_of(_INFINITY))
+    return f.select(f.f32, is_negative, f.number(0), x)
+
+
+def silu(f: Function, x: int) -> int:
+    """Return ``x / (1 + exp(-x))``."""
+    grown = f.glsl(Glsl.Exp, f.f32, f.result(Ins.FNegate, f.f32, x))
+    return f.result(Ins.FDiv, f.f32, x, f.result(Ins.FAdd, f.f32, f.number(1), grown))
+
+
+def gelu(f: Function, x: int) -> int:
+    """Return ``x / 2 * (1 + erf(x / sqrt(2)))``, the error function to 1.5e-7."""
+
+    def times(one: int, other: int) -> int:
+        return f.result(Ins.FMul, f.f32, one, other)
+
+    def plus(one: int, other: int) -> int:
+        return f.result(Ins.FAdd, f.f32, one, other)
+
+    scaled = times(x, f.number(math.sqrt(0.5)))
+    size = f.glsl(Glsl.FAbs, f.f32, scaled)
+    t = f.result(Ins.FDiv, f.f32, f.number(1), plus(f.number(1), times(f.number(ERF_P), size)))
+    series = f.number(ERF_COEFFICIENTS[-1])
+    for one in reversed(ERF_COEFFICIENTS[:-1]):
+        series = plus(f.number(one), times(series, t))
+    decay = f.glsl(Glsl.Exp, f.f32, f.result(Ins.FNegate, f.f32, times(size, size)))
+    rest = times(times(series, t), decay)
+    # Of a negative x what is left is half of the rest itself: nothing cancels.
+    is_negative = f.result(Ins.FOrdLessThan, f.bool, x, f.number(0))
+    weight = f.select(f.f32, is_negative, rest, f.result(Ins.FSub, f.f32, f.number(2), rest))
+    return times(times(x, f.number(0.5)), weight)
+
+
+ACTIVATIONS: dict[str, Callable[[Function, int], int]] = {"relu": relu, "gelu": gelu, "silu": silu}
+
 
 _MATRIX_TIMES_SCALAR = 143
 

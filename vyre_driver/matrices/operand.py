@@ -1,4 +1,4 @@
-"""One operand of a product on its way: from its buffer to registers, to shared memory, to fragments.
+"""Operands on their way: from their buffer to registers, to shared memory, to fragments.
 
 Source: SPIR-V 1.6, 3.26 (memory operands of the Vulkan memory model).
 """
@@ -7,21 +7,90 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.matrices.description import PHASE, STAGES
 from vyre_driver.matrices.elements import VECTOR_BYTES
-from vyre_driver.matrices.fragments import WRITTEN, Fragments
-from vyre_driver.matrices.interface import StorageBuffer, vector_type
-from vyre_driver.spirv.instructions import Ins, Scope
-from vyre_driver.spirv.opcodes import Capability, Decoration, Op, StorageClass
+from vyre_driver.matrices.function import COLUMN_MAJOR, ROW_MAJOR, WRITTEN, Fragments, StorageBuffer, vector_type
+from vyre_driver.spirv.opcodes import Capability, Decoration, Ins, Op, Scope, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.matrices.description import Part
-    from vyre_driver.matrices.fragments import Kind
-    from vyre_driver.matrices.function import Function, Index
+    from vyre_driver.matrices.function import Function, Index, Kind
+
 
 _WORD_BYTES = 4
+
+
+class Head(NamedTuple):
+    """Where a head begins in its buffer, how far its lines lie apart, both in elements, and how many there are."""
+
+    base: Index
+    stride: Index
+    lines: Index
+
+
+def vector_buffer(function: Function, name: str, binding: int) -> StorageBuffer:
+    """Declare a buffer that is read in vectors of 16 bytes."""
+    return StorageBuffer(function, name, binding, vector_type(function), VECTOR_BYTES, Decoration.NON_WRITABLE)
+
+
+class Lines:
+    """Shared memory for lines of a part, which a workgroup loads in equal shares; one array or, for steps in turn, several."""
+
+    _shared: list[int]
+
+    def __init__(self, function: Function, part: Part, invocations: int) -> None:
+        """Prepare for lines of this part; what is derived declares the memory."""
+        self._f, self.part, self._invocations = function, part, invocations
+        self._vector = vector_type(function)
+
+    def _declare_shared(self, stages: int) -> None:
+        """Declare an array for each stage: the compiler sees that reading one has nothing to do with writing another."""
+        self._shared = [self._f.shared(self._vector, self.part.lines * self.part.stride) for _ in range(stages)]
+
+    def keep(self, lane: Index, vectors: list[int], stage: int = 0) -> None:
+        """Store in shared memory what an invocation has fetched."""
+        f = self._f
+        for (line, vector), found in zip(self._shares(lane), vectors, strict=True):
+            pointer = self._pointer(stage, line * self.part.stride + vector)
+            f.effect(Ins.Store, pointer, found, WRITTEN, f.const(Scope.WORKGROUP))
+
+    def _shares(self, lane: Index) -> list[tuple[Index, Index]]:
+        """Return line and vector of each share of an invocation."""
+        vectors = self.part.vectors
+        places = [lane + first for first in range(0, self.part.lines * vectors, self._invocations)]
+        return [(at // vectors, at % vectors) for at in places]
+
+    def _pointer(self, stage: int, place: Index) -> int:
+        return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared[stage], place)
+
+
+class HeadLines(Lines):
+    """Lines of a head on their way: from their buffer to registers, to shared memory, to fragments."""
+
+    def __init__(self, function: Function, part: Part, invocations: int) -> None:
+        """Declare shared memory for them."""
+        super().__init__(function, part, invocations)
+        self._declare_shared(1)
+
+    def fetch(self, lane: Index, buffer: StorageBuffer, head: Head, first: Index) -> list[int]:
+        """Return an invocation's share of the lines from ``first`` on; past the end of the head the last one again.
+
+        Nothing comes of those: queries that are not there are not stored, keys are hidden, and their values weigh nothing. Were
+        the last value a NaN, the product has that one in the same step anyway. Zeros would take more instructions.
+        """
+        f, per, found = self._f, self.part.element.in_vector, []
+        for line, vector in self._shares(lane):
+            inside = f.least(first + line, head.lines - 1)
+            found.append(buffer.load(head.base // per + inside * (head.stride // per) + vector))
+        return found
+
+    def fragment(self, fragments: Fragments, kind: Kind, line: Index, element: int, *, is_turned: bool = False) -> int:
+        """Return the fragment that begins at an element of a line; its columns are lines where ``is_turned``, else its rows."""
+        place = line * self.part.stride + element // self.part.element.in_vector
+        layout = COLUMN_MAJOR if is_turned else ROW_MAJOR
+        return fragments.read(kind, self._pointer(0, place), self.part.stride, Scope.WORKGROUP, layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +116,19 @@ class Edges(enum.Enum):
     ALL = enum.auto()
 
 
-class Operand:
+class Operand(Lines):
     """The parts of one operand."""
 
     def __init__(  # noqa: PLR0913 -- made in one place
         self, function: Function, name: str, binding: int, part: Part, invocations: int, layout: int
     ) -> None:
         """Declare shared memory for its parts, twice; ``layout`` is that of its fragments there."""
-        self._f = function
-        self.part = part
-        self._invocations = invocations
+        super().__init__(function, part, invocations)
         self._layout = layout
         self._fragments = Fragments(function)
-        self._vector = vector_type(function)
         self._zeros = function.module.constant(Op.ConstantNull, self._vector)
         self._buffer = self._declare(name, binding)
-        count = part.lines * part.stride
-        # Two arrays, so that the compiler sees that reading one has nothing to do with writing the other.
-        self._shared = [function.shared(self._vector, count) for _ in range(STAGES)]
+        self._declare_shared(STAGES)
 
     def _declare(self, name: str, binding: int) -> StorageBuffer:
         return StorageBuffer(self._f, name, binding, self._vector, VECTOR_BYTES, Decoration.NON_WRITABLE)
@@ -112,13 +176,6 @@ class Operand:
         (vector,) = loaded
         return vector
 
-    def keep(self, lane: Index, vectors: list[int], stage: int) -> None:
-        """Store in shared memory what ``fetch`` returned."""
-        f = self._f
-        for (line, vector), found in zip(self._shares(lane), vectors, strict=True):
-            pointer = self._pointer(stage, line * self.part.stride + vector)
-            f.effect(Ins.Store, pointer, found, WRITTEN, f.const(Scope.WORKGROUP))
-
     def _shares(self, lane: Index) -> list[tuple[Index, Index]]:
         """Return line and vector of each share of an invocation.
 
@@ -146,9 +203,6 @@ class Operand:
         line, element = (outer, depth) if part.is_deep else (depth, outer)
         pointer = self._pointer(stage, first + (line * part.stride + element // part.element.in_vector))
         return self._fragments.read(kind, pointer, part.stride, Scope.WORKGROUP, self._layout)
-
-    def _pointer(self, stage: int, place: Index) -> int:
-        return self._f.at(StorageClass.WORKGROUP, self._vector, self._shared[stage], place)
 
 
 class UnalignedOperand(Operand):

@@ -9,7 +9,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.lowering.module import module_source, watched_source
 from vyre_driver.runtime.compilation import compile_source
 from vyre_driver.runtime.kernel import Kernel
-from vyre_driver.target.config_check import check_supported_fields
+from vyre_driver.target.config import check_supported_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

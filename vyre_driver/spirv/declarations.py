@@ -11,12 +11,15 @@ from __future__ import annotations
 import array
 import re
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv import _scan, _shape
 from vyre_driver.spirv.opcodes import GENERATORS_BY_ROWS, LANGUAGE_UNKNOWN, LANGUAGES_BY_ROWS, MODE_LOCAL_SIZE_ID, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
@@ -169,6 +172,13 @@ def _checked_code(module: bytes, source: str) -> tuple[bytes, int]:
     if fault:
         raise invalid(source, _FAULTS[fault].format(word=word))
     return module, first_function
+
+
+def places(words: array.array[int], at: int) -> Iterator[int]:
+    """Yield where each instruction of a framed module begins, from one on."""
+    while at < len(words):
+        yield at
+        at += words[at] >> 16
 
 
 def read_string(operands: array.array[int], start: int, source: str) -> str:

@@ -14,9 +14,9 @@ from vyre_driver.spirv.opcodes import Capability, float_control
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.spirv.formulas import Formula
     from vyre_driver.spirv.layout import Scalar, Struct
     from vyre_driver.spirv.matrices import FunctionMatrices
+    from vyre_driver.spirv.types import Formula
 
 
 class ResourceKind(enum.Enum):

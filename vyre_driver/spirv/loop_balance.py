@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv.builder import instruction
-from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
-from vyre_driver.spirv.instructions import SELECTION_CONTROL_NONE, Ins, Scope, Semantics
-from vyre_driver.spirv.opcodes import GL_COMPUTE, Decoration, Op, StorageClass
+from vyre_driver.spirv.declarations import HEADER_WORDS, places, read_string
+from vyre_driver.spirv.opcodes import GL_COMPUTE, SELECTION_CONTROL_NONE, Decoration, Ins, Op, Scope, Semantics, StorageClass
 from vyre_driver.spirv.rewrite import ANNOTATIONS, STORAGE_CLASS_EXTENSION
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _REUSED = frozenset({Op.TypeInt, Op.TypePointer})
 def has_loops(code: bytes) -> bool:
     """Return whether a function of a module in host byte order has a loop."""
     words = array.array("I", code)
-    return any(words[at] & 0xFFFF == Ins.LoopMerge for at in _places(words, HEADER_WORDS))
+    return any(words[at] & 0xFFFF == Ins.LoopMerge for at in places(words, HEADER_WORDS))
 
 
 def with_balance(code: bytes, binding: int, source: str) -> bytes:
@@ -48,7 +47,7 @@ def with_balance(code: bytes, binding: int, source: str) -> bytes:
     its functions do not consist of blocks; ``source`` names it.
     """
     words = array.array("I", code)
-    first = next(at for at in _places(words, HEADER_WORDS) if words[at] & 0xFFFF == Op.Function)
+    first = next(at for at in places(words, HEADER_WORDS) if words[at] & 0xFFFF == Op.Function)
     added = _Declarations(words, first, binding)
     functions: list[int] = []
     weight = 1
@@ -65,13 +64,6 @@ def with_balance(code: bytes, binding: int, source: str) -> bytes:
             source=source,
         ) from error
     return added.module(words, first, functions)
-
-
-def _places(words: array.array[int], at: int) -> Iterator[int]:
-    """Yield where each instruction begins."""
-    while at < len(words):
-        yield at
-        at += words[at] >> 16
 
 
 @dataclass(slots=True)
@@ -110,7 +102,7 @@ def _functions(words: array.array[int], first: int) -> Iterator[_Function]:
     """Take the functions of a module apart."""
     blocks: list[_Block] = []
     block = _Block([])
-    for at in _places(words, first):
+    for at in places(words, first):
         one = words[at : at + (words[at] >> 16)].tolist()
         op = one[0] & 0xFFFF
         if op == Ins.Label:
@@ -185,7 +177,7 @@ class _Declarations:
         self._constants: dict[int, int] = {}
         self._globals: list[int] = []
         extensions, memory = set(), 0
-        for at in _places(words[:first], HEADER_WORDS):
+        for at in places(words[:first], HEADER_WORDS):
             op, operands = words[at] & 0xFFFF, words[at + 1 : at + (words[at] >> 16)]
             if op in _REUSED:
                 self._types.setdefault((op, *operands[1:]), operands[0])
@@ -242,7 +234,7 @@ class _Declarations:
         out = words[:HEADER_WORDS]
         out[3] = self.bound
         end_of_annotations = HEADER_WORDS
-        for at in _places(words[:first], HEADER_WORDS):
+        for at in places(words[:first], HEADER_WORDS):
             one = words[at : at + (words[at] >> 16)]
             op = one[0] & 0xFFFF
             if op == Op.EntryPoint and one[1] == GL_COMPUTE and words[1] >= _VERSION_1_4:

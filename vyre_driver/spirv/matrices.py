@@ -12,19 +12,18 @@ import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.declarations import HEADER_WORDS, invalid
-from vyre_driver.spirv.opcodes import Capability
+from vyre_driver.spirv.declarations import HEADER_WORDS, invalid, places
+from vyre_driver.spirv.opcodes import Capability, Op
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape, scope_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from vyre_driver.spirv.declarations import Declarations
-    from vyre_driver.spirv.formulas import Formula
     from vyre_driver.spirv.layout import Scalar
-    from vyre_driver.spirv.types import TypeTable
+    from vyre_driver.spirv.types import Formula, TypeTable
 
-_FUNCTION, _TYPE_MATRIX, _MUL_ADD = 54, 4456, 4459
+_TYPE_MATRIX, _MUL_ADD = 4456, 4459
 _TYPE_OPERANDS, _MUL_ADD_OPERANDS = 6, 5
 _FLOATS = {"f": "float{}", "bf": "bfloat{}", "e4m3": "float{}_e4m3", "e5m2": "float{}_e5m2"}
 MATRIX_A, MATRIX_B, ACCUMULATOR = 0, 1, 2
@@ -111,18 +110,10 @@ def read_matrices(code: bytes, declarations: Declarations, types: TypeTable, sou
     if Capability.CooperativeMatrixKHR not in declarations.capabilities:
         return ()
     reader = _Reader(types, source)
-    for op, operands in _instructions(code):
-        reader.see(op, operands)
-    return reader.found()
-
-
-def _instructions(code: bytes) -> Iterator[tuple[int, array.array[int]]]:
     words = array.array("I", code)
-    at = HEADER_WORDS
-    while at < len(words) and words[at] >> 16:
-        length = words[at] >> 16
-        yield words[at] & 0xFFFF, words[at + 1 : at + length]
-        at += length
+    for at in places(words, HEADER_WORDS):
+        reader.see(words[at] & 0xFFFF, words[at + 1 : at + (words[at] >> 16)])
+    return reader.found()
 
 
 class _Reader:
@@ -140,7 +131,7 @@ class _Reader:
     def see(self, op: int, operands: Sequence[int]) -> None:
         if op == _TYPE_MATRIX and len(operands) >= _TYPE_OPERANDS:
             self._matrices[operands[0]] = self._matrix(*operands[:_TYPE_OPERANDS])
-        elif op == _FUNCTION and len(operands) > 1:
+        elif op == Op.Function and len(operands) > 1:
             self._function = operands[1]
         elif len(operands) > 1 and operands[0] in self._matrices:  # a value: what names types otherwise stands before them
             self._type_of[operands[1]] = operands[0]

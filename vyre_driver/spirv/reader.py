@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv import _scan
-from vyre_driver.spirv.constants import scalar_bits
 from vyre_driver.spirv.declarations import Variable, check_shape, invalid, read_declarations
 from vyre_driver.spirv.interface import (
     ComputeEntry,
@@ -41,7 +40,7 @@ from vyre_driver.spirv.opcodes import (
     Op,
     StorageClass,
 )
-from vyre_driver.spirv.types import TypeTable
+from vyre_driver.spirv.types import TypeTable, scalar_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.builder import instruction, literal_text
-from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
+from vyre_driver.spirv.declarations import HEADER_WORDS, places, read_string
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
 from vyre_driver.spirv.reader import read_module
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.entry import EntryUses
     from vyre_driver.spirv.interface import ModuleInterface, Resource
+    from vyre_driver.spirv.reflection import EntryUses
 
 _STORAGE_CLASS_VERSION = (1, 3)
 STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
@@ -124,16 +124,17 @@ def without_repeated_decorations(code: bytes) -> bytes:
     """Return a module without the decorations that an earlier instruction makes with the same operands; itself if none is."""
     words = array.array("I", code)
     out, seen = array.array("I"), set[bytes]()
-    at, kept = HEADER_WORDS, 0
-    while at < len(words) and words[at] & 0xFFFF != Op.Function:
-        length = words[at] >> 16
+    kept = 0
+    for at in places(words, HEADER_WORDS):
+        if words[at] & 0xFFFF == Op.Function:
+            break
         if words[at] & 0xFFFF in _DECORATIONS:
-            decoration = words[at : at + length].tobytes()
+            end = at + (words[at] >> 16)
+            decoration = words[at:end].tobytes()
             if decoration in seen:
                 out.extend(words[kept:at])
-                kept = at + length
+                kept = end
             seen.add(decoration)
-        at += length
     return code if not kept else out.tobytes() + words[kept:].tobytes()
 
 
@@ -144,12 +145,13 @@ def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:
     """
     words = array.array("I", code)
     writer = _Writer(changes)
-    writer.copy_groups(words, first_function)
+    declarations = words[:first_function]
+    writer.copy_groups(declarations)
     out = words[:HEADER_WORDS]
     decorated = {variable for variable, _ in changes.slots}.union(changes.uniform_blocks)
-    end_of_annotations = at = HEADER_WORDS
+    end_of_annotations = HEADER_WORDS
     kept = HEADER_WORDS  # from here to the instruction looked at, nothing is changed; it is copied at once
-    while at < first_function:
+    for at in places(declarations, HEADER_WORDS):
         length, op = words[at] >> 16, words[at] & 0xFFFF
         if op in _CHANGED and (op != Op.Decorate or words[at + 1] in decorated):
             out.extend(words[kept:at])
@@ -157,7 +159,6 @@ def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:
             out.extend(writer.changed(op, words[at:kept]))
         if op in ANNOTATIONS:
             end_of_annotations = len(out) + at + length - kept
-        at += length
     out.extend(words[kept:])
     out[end_of_annotations:end_of_annotations] = writer.added()
     return out.tobytes()
@@ -169,23 +170,14 @@ class _Writer:
         self._slots = dict(changes.slots)
         self._groups: dict[int, list[array.array[int]]] = {}
 
-    def copy_groups(self, words: array.array[int], stop: int) -> None:
+    def copy_groups(self, words: array.array[int]) -> None:
         """Remember what each decoration group gives: a renumbered variable leaves its group and keeps the rest of that."""
-        at, groups = HEADER_WORDS, []
-        while at < stop:
-            length, op = words[at] >> 16, words[at] & 0xFFFF
-            if op == Op.GroupDecorate and self._slots.keys() & set(words[at + 2 : at + length]):
-                groups.append(words[at + 1])
-            at += length
-        if not groups:
-            return
-        self._groups = {group: [] for group in groups}
-        at = HEADER_WORDS
-        while at < stop:
-            length, op = words[at] >> 16, words[at] & 0xFFFF
-            if op == Op.Decorate and words[at + 1] in self._groups and words[at + 2] not in _PLACES:
-                self._groups[words[at + 1]].append(words[at + 2 : at + length])
-            at += length
+        for at in places(words, HEADER_WORDS):
+            if words[at] & 0xFFFF == Op.GroupDecorate and self._slots.keys() & set(words[at + 2 : at + (words[at] >> 16)]):
+                self._groups[words[at + 1]] = []
+        for at in places(words, HEADER_WORDS) if self._groups else ():
+            if words[at] & 0xFFFF == Op.Decorate and words[at + 1] in self._groups and words[at + 2] not in _PLACES:
+                self._groups[words[at + 1]].append(words[at + 2 : at + (words[at] >> 16)])
 
     def changed(self, op: int, words: array.array[int]) -> array.array[int]:
         """Return the replacement of an instruction: the same, another, or nothing."""

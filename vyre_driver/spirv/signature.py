@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.interface import ResourceKind, access_text
 from vyre_driver.spirv.layout import Array, Matrix, Struct, shown
 from vyre_driver.spirv.opcodes import (
@@ -23,6 +22,7 @@ from vyre_driver.spirv.opcodes import (
     SUBGROUP_USES,
     capability_name,
 )
+from vyre_driver.spirv.reflection import EntryUses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,26 +1,281 @@
-"""The types of a module as values: the layout of buffers, and the size of shared memory.
+"""The types and constants of a module as values: the layout of buffers, the size of shared memory, numbers and formulas.
+
+A formula gives what depends on specialization constants: it is a list of steps, each on numbers that earlier ones gave; the
+last gives the result. Steps that a module shares are shared, so its size is bounded by the module's. What is undefined
+(division by 0, shifts by the width or more) gives 0, which no size may be.
 
 Every question about a bad type raises InvalidModule: types that are none, that contain themselves, that lack their layout. One
 about a float of an encoding that this driver does not know raises UnsupportedFeature.
-Source: SPIR-V 1.6, 2.16.2 (explicit layout), 3.42.6 (types); Vulkan 1.3, "Standard Storage Buffer Layout".
+Source: SPIR-V 1.6, 2.16.2 (explicit layout), 3.42.6 (types), 3.42.7 (constants), 3.42.13 (arithmetic);
+Vulkan 1.3, "Standard Storage Buffer Layout".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv.constants import ConstantTable
 from vyre_driver.spirv.declarations import invalid
-from vyre_driver.spirv.formulas import ALIGNED, NUMBER, PRODUCT, SUM
 from vyre_driver.spirv.layout import Address, Array, Matrix, Member, MemoryType, Scalar, Struct, Vector
-from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import Decoration, Ins, Op, StorageClass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from vyre_driver.spirv.declarations import Declarations, Instruction
-    from vyre_driver.spirv.formulas import Formula
+    from vyre_driver.spirv.declarations import Constant, Declarations, Instruction
+
+
+# Steps of our own beside SPIR-V's opcodes: a number, a specialization constant, and the arithmetic of sizes, which never wraps.
+NUMBER, CONSTANT, PRODUCT, SUM, ALIGNED = -1, -2, -3, -4, -5
+
+
+class Step(NamedTuple):
+    """An operation, the bits of its operands and of its result (0: unbounded), and its operands.
+
+    Operands are places of earlier steps; of ``NUMBER`` the number, of ``CONSTANT`` the SpecId and the default.
+    """
+
+    op: int
+    operand_bits: int
+    bits: int
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The steps to a number."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def is_specialized(self) -> bool:
+        """Whether a specialization constant has a part in it."""
+        return any(step.op == CONSTANT for step in self.steps)
+
+    def value(self, words: Sequence[int] = ()) -> int:
+        """Return the number, given the constants' bits by SpecId; those that are left out have their defaults."""
+        found: list[int] = []
+        for step in self.steps:
+            if step.op == CONSTANT:
+                spec_id, default = step.operands
+                found.append(words[spec_id] if spec_id < len(words) else default)
+            else:
+                found.append(_apply(step, step.operands if step.op == NUMBER else [found[at] for at in step.operands]))
+        return found[-1]
+
+
+def _apply(step: Step, numbers: Sequence[int]) -> int:
+    result = numbers[0] if step.op == NUMBER else _MEANING[step.op](step.operand_bits, *numbers)
+    return result & (1 << step.bits) - 1 if step.bits else result
+
+
+class FormulaBuilder:
+    """Collects the steps of one module; the same step is there once."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._steps: list[Step] = []
+        self._places: dict[Step, int] = {}
+
+    def add(self, op: int, operands: Sequence[int], operand_bits: int = 0, bits: int = 0) -> int:
+        """Return the place of a step; one on numbers alone is worked out at once."""
+        step = Step(op, operand_bits, bits, tuple(operands))
+        if op not in {NUMBER, CONSTANT} and all(self._steps[at].op == NUMBER for at in operands):
+            step = Step(NUMBER, 0, 0, (_apply(step, [self._steps[at].operands[0] for at in operands]),))
+        place = self._places.setdefault(step, len(self._steps))
+        if place == len(self._steps):
+            self._steps.append(step)
+        return place
+
+    def formula(self, place: int) -> Formula:
+        """Return the steps that lead to a place."""
+        needed, waiting = set[int](), [place]
+        while waiting:
+            at = waiting.pop()
+            if at not in needed:
+                needed.add(at)
+                waiting.extend(self._steps[at].operands if self._steps[at].op not in {NUMBER, CONSTANT} else ())
+        moved = {at: number for number, at in enumerate(sorted(needed))}
+        return Formula(tuple(self._moved(self._steps[at], moved) for at in sorted(needed)))
+
+    def _moved(self, step: Step, moved: Mapping[int, int]) -> Step:
+        own = step.op in {NUMBER, CONSTANT}
+        return step if own else step._replace(operands=tuple(moved[at] for at in step.operands))
+
+
+def _signed(bits: int, number: int) -> int:
+    return number - (1 << bits) if bits and number >> bits - 1 else number
+
+
+def _divided(a: int, b: int) -> int:
+    """Towards zero, as SPIR-V divides signed numbers."""
+    return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+
+
+def _signed_rule(rule: Callable[[int, int], int]) -> Callable[[int, int, int], int]:
+    return lambda bits, a, b: rule(_signed(bits, a), _signed(bits, b))
+
+
+# Opcode -> its meaning: of the operands' width, then the operands as unsigned numbers; the result is cut to its width.
+_MEANING: dict[int, Callable[..., int]] = {
+    PRODUCT: lambda _, a, b: a * b,
+    SUM: lambda _, a, b: a + b,
+    ALIGNED: lambda _, a, b: -(-a // b) * b,
+    113: lambda _, a: a,
+    114: _signed,
+    126: lambda _, a: -a,
+    128: lambda _, a, b: a + b,
+    130: lambda _, a, b: a - b,
+    132: lambda _, a, b: a * b,
+    134: lambda _, a, b: a // b if b else 0,
+    135: _signed_rule(_divided),
+    137: lambda _, a, b: a % b if b else 0,
+    138: _signed_rule(lambda a, b: a - b * _divided(a, b)),
+    139: _signed_rule(lambda a, b: a % b if b else 0),
+    164: lambda _, a, b: a == b,
+    165: lambda _, a, b: a != b,
+    166: lambda _, a, b: a | b,
+    167: lambda _, a, b: a & b,
+    168: lambda _, a: not a,
+    169: lambda _, which, a, b: a if which else b,
+    170: lambda _, a, b: a == b,
+    171: lambda _, a, b: a != b,
+    172: lambda _, a, b: a > b,
+    173: _signed_rule(lambda a, b: a > b),
+    174: lambda _, a, b: a >= b,
+    175: _signed_rule(lambda a, b: a >= b),
+    176: lambda _, a, b: a < b,
+    177: _signed_rule(lambda a, b: a < b),
+    178: lambda _, a, b: a <= b,
+    179: _signed_rule(lambda a, b: a <= b),
+    194: lambda bits, a, b: a >> b if b < bits else 0,
+    195: lambda bits, a, b: _signed(bits, a) >> b if b < bits else 0,
+    196: lambda bits, a, b: a << b if b < bits else 0,
+    197: lambda _, a, b: a | b,
+    198: lambda _, a, b: a ^ b,
+    199: lambda _, a, b: a & b,
+    200: lambda _, a: ~a,
+}
+OPERANDS = {op: 3 if op == 169 else 1 if op in {113, 114, 126, 168, 200} else 2 for op in _MEANING if op > 0}
+
+
+_DEEPEST_CONSTANT = 64
+_PLAIN = frozenset({Op.Constant, Op.ConstantTrue, Op.ConstantFalse, Op.ConstantComposite})
+_COMPOSITES = frozenset({Op.ConstantComposite, Op.SpecConstantComposite})
+_TRUTHS = {Op.ConstantTrue: 1, Op.ConstantFalse: 0, Op.SpecConstantTrue: 1, Op.SpecConstantFalse: 0}
+_WORD_BITS = 32
+
+
+def scalar_bits(found: Constant, width: int) -> int | None:
+    """Return the bits of a scalar or truth value; None for all else, and for one of fewer words than its type's width takes."""
+    if found.op in _TRUTHS:
+        return _TRUTHS[Op(found.op)]
+    if found.op not in {Op.Constant, Op.SpecConstant} or len(found.operands) * _WORD_BITS < width:
+        return None
+    return sum(word << _WORD_BITS * at for at, word in enumerate(found.operands)) & (1 << width) - 1
+
+
+class ConstantTable:
+    """Answers about the constants of one module; a bad one raises InvalidModule."""
+
+    def __init__(self, declarations: Declarations, source: str) -> None:
+        """Look constants up in ``declarations``; ``source`` names the module in errors."""
+        self._in = declarations
+        self._constant = declarations.constant
+        self._source = source
+        self._found: dict[int, int | None] = {}
+        self.builder = FormulaBuilder()
+
+    def number(self, constant_id: int) -> int:
+        """Return a 32-bit scalar constant's value; a specialization constant gives its default."""
+        found = self._constant(constant_id)
+        if found is None or found.op not in {Op.Constant, Op.SpecConstant}:
+            raise invalid(self._source, f"%{constant_id} is used as a number and is not a scalar constant")
+        return found.operands[0]
+
+    def formula(self, constant_id: int) -> Formula | None:
+        """Return how a computed constant follows from others; None if it is none, or does not follow from integers."""
+        found = self._constant(constant_id)
+        place = self.place(constant_id) if found is not None and found.op == Op.SpecConstantOp else None
+        return None if place is None else self.builder.formula(place)
+
+    def is_specialized(self, constant_id: int) -> bool:
+        """Whether a constant's value may differ from ``number``."""
+        found = self._constant(constant_id)
+        return found is not None and found.op not in _PLAIN
+
+    def array_length(self, constant_id: int) -> int | None:
+        """Return the number of elements that a length constant gives an array, at least 1.
+
+        One that is computed is of the defaults, and None where it does not follow from integers.
+        """
+        found = self._constant(constant_id)
+        if found is not None and found.op == Op.SpecConstantOp:
+            formula = self.formula(constant_id)
+            length = None if formula is None else formula.value()
+        else:
+            length = self.number(constant_id)
+        if length is not None and length < 1:
+            raise invalid(self._source, f"%{constant_id} gives an array no elements")
+        return length
+
+    def place(self, constant_id: int, depth: int = 0) -> int | None:
+        """Return the step of ``builder`` that gives an integer or truth value; None for all else."""
+        if constant_id not in self._found:
+            found = self._constant(constant_id)
+            self._found[constant_id] = None if found is None else self._placed(constant_id, found, depth)
+        return self._found[constant_id]
+
+    def _placed(self, constant_id: int, found: Constant, depth: int) -> int | None:
+        bits = self._bits(found.type_id)
+        if bits is None or depth > _DEEPEST_CONSTANT:
+            return None
+        if found.op == Op.SpecConstantOp:
+            return self._computed(found, bits, depth)
+        value = scalar_bits(found, bits)
+        if value is None:
+            return None
+        spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
+        if spec_id and found.op not in _PLAIN:
+            return self.builder.add(CONSTANT, (spec_id[0], value))
+        return self.builder.add(NUMBER, (value,))
+
+    def _computed(self, found: Constant, bits: int, depth: int) -> int | None:
+        opcode, *operands = found.operands
+        if opcode == Ins.CompositeExtract:
+            return self._extracted(operands, depth)
+        if OPERANDS.get(opcode) != len(operands):
+            return None
+        places = [self.place(one, depth + 1) for one in operands]
+        last = self._constant(operands[-1])  # of a selection the first operand has another type
+        operand_bits = None if last is None or opcode in _SHIFTS else self._bits(last.type_id)
+        known = [place for place in places if place is not None]
+        if len(known) < len(places):
+            return None
+        return self.builder.add(opcode, known, operand_bits or bits, bits)
+
+    def _extracted(self, operands: Sequence[int], depth: int) -> int | None:
+        """Return the number at a place in a composite constant."""
+        if not operands:
+            return None
+        at, *path = operands
+        for index in path:
+            found = self._constant(at)
+            if found is None or found.op not in _COMPOSITES or index >= len(found.operands):
+                return None
+            at = found.operands[index]
+        return self.place(at, depth + 1)
+
+    def _bits(self, type_id: int) -> int | None:
+        """Return the width of a type of integers, 1 for truth values; None for other types."""
+        found = self._in.type(type_id)
+        if found is None or found.op not in {Op.TypeInt, Op.TypeBool}:
+            return None
+        return 1 if found.op == Op.TypeBool else found.operands[0]
+
+
+_SHIFTS = frozenset({194, 195, 196})  # shifted by a number of any width
 
 
 _MAX_NESTING = 32

@@ -26,8 +26,7 @@ from vyre_driver.lowering.program import prepare_for
 from vyre_driver.runtime.compiling import KEPT_OF_MODULES, name_of
 from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.target.config import DispatchConfig
-from vyre_driver.target.config_check import check_supported_fields
+from vyre_driver.target.config import DispatchConfig, check_supported_fields
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:

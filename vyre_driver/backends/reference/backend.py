@@ -19,8 +19,7 @@ from vyre_driver.binding.pushed import check_unnamed, with_pushed_inputs
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.target.config import DispatchConfig
-from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
+from vyre_driver.target.config import DispatchConfig, check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:

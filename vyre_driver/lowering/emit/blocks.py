@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.builder import instruction
-from vyre_driver.spirv.instructions import (
+from vyre_driver.spirv.opcodes import (
     FUNCTION_CONTROL_NONE,
     LOOP_CONTROL_NONE,
     SELECTION_CONTROL_NONE,
+    Decoration,
     Ins,
+    Op,
     Scope,
     Semantics,
+    StorageClass,
 )
-from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,9 +154,7 @@ class LoopCuts:
         module.decorate(struct, Decoration.BLOCK)
         module.member_decorate(struct, 0, Decoration.OFFSET, 0)
         pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, struct)
-        self._buffer = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), "loop_cuts")
-        module.decorate(self._buffer, Decoration.DESCRIPTOR_SET, 0)
-        module.decorate(self._buffer, Decoration.BINDING, binding)
+        self._buffer = module.name(module.bound_variable(pointer, binding), "loop_cuts")
         private, nothing = module.type(Op.TypePointer, StorageClass.PRIVATE, code.bool), code.const_bool(value=False)
         self._seen = module.name(module.global_variable(private, StorageClass.PRIVATE, nothing), "has_cut_a_loop")
         self._runs = 0  # the variable that counts the loops without a counter of their own

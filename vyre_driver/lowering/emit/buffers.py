@@ -18,8 +18,7 @@ from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.ir.operators import AtomicOp
 from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import U32, Form, Kind, kind_of
-from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Ins, Op, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
@@ -75,14 +74,10 @@ class PushBlock:
     def _declared(self) -> int:
         if not self._block:
             module = self._code.module
-            fields = [(one.name, one.offset, self._member_type(self._bindings[one.name])) for one in self._members]
+            fields = [(one.name, self._member_type(self._bindings[one.name]), one.offset) for one in self._members]
             end = end_of(self._members)
-            fields += [(f"count_{name}", end + 4 * place, self._code.u32) for place, name in enumerate(self._counted)]
-            struct = module.name(module.struct_type(*(type_id for _, _, type_id in fields)), "Pushed")
-            module.decorate(struct, Decoration.BLOCK)
-            for place, (name, offset, _) in enumerate(fields):
-                module.member_name(struct, place, name)
-                module.member_decorate(struct, place, Decoration.OFFSET, offset)
+            fields += [(f"count_{name}", self._code.u32, end + 4 * place) for place, name in enumerate(self._counted)]
+            struct = module.block(*fields, name="Pushed")
             pointer = module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, struct)
             self._block = module.name(module.global_variable(pointer, StorageClass.PUSH_CONSTANT), "pushed")
         return self._block
@@ -200,19 +195,14 @@ class Buffers:
             result, used=name in self._uses.loaded | self._uses.stored | self._uses.atomic.keys()
         )
         array = module.array_type(Op.TypeRuntimeArray, result.element, stride=result.stride)
-        struct = module.name(module.struct_type(array), f"Buffer_{name}")
-        module.member_name(struct, 0, "elements")
-        module.decorate(struct, Decoration.BLOCK)
-        module.member_decorate(struct, 0, Decoration.OFFSET, 0)
+        struct = module.block(("elements", array, 0), name=f"Buffer_{name}")
         if not result.writable:
             module.member_decorate(struct, 0, Decoration.NON_WRITABLE)
         if self._uses.is_shared_between_invocations(name):
             module.member_decorate(struct, 0, Decoration.COHERENT)
         result.pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, struct)
-        result.variable = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), name)
-        module.decorate(result.variable, Decoration.DESCRIPTOR_SET, 0)
-        module.decorate(result.variable, Decoration.BINDING, slot)
+        result.variable = module.name(module.bound_variable(pointer, slot), name)
         self.by_name[name] = result
 
     def _element(self, made: BufferVariable, *, used: bool) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.lowering.emit import floats, folding, integers
+from vyre_driver.lowering.emit import floats, integers
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
@@ -110,9 +110,9 @@ def _to_float(code: Code, value: Value) -> int:
     if value.kind.form is Form.BOOL:
         sides = code.const_f32(floats.ONE), code.const_f32(0)
         result = code.op(Ins.Select, code.f32, value.id, *sides)
-        folding.note_select(code, result, value.id, *sides)
+        floats.note_select(code, result, value.id, *sides)
     else:
-        known = folding.of_integer(code, value)
+        known = floats.folded_integer(code, value)
         if known is not None:
             return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF

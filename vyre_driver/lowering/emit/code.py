@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
-from vyre_driver.spirv.body import FunctionBody
-from vyre_driver.spirv.instructions import Glsl, Ins
-from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op
+from vyre_driver.spirv.builder import FunctionBody
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.lowering.emit import floats, wide
 from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import Form
-from vyre_driver.spirv.instructions import Glsl, Ins
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term

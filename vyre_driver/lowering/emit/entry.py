@@ -32,13 +32,13 @@ from vyre_driver.lowering.emit.target import (
     LoweringTarget,
     spec_constants,
 )
-from vyre_driver.spirv.body import MAX_WORDS, BodyTooLong
-from vyre_driver.spirv.builder import ModuleBuilder
-from vyre_driver.spirv.instructions import LOOP_CONTROL_NONE, LOOP_CONTROL_UNROLL, Ins
+from vyre_driver.spirv.builder import MAX_WORDS, BodyTooLong, ModuleBuilder
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
     ENTRY_POINT,
     GL_COMPUTE,
+    LOOP_CONTROL_NONE,
+    LOOP_CONTROL_UNROLL,
     MODE_DENORM_FLUSH_TO_ZERO,
     MODE_LOCAL_SIZE,
     MODE_ROUNDING_MODE_RTE,
@@ -46,6 +46,7 @@ from vyre_driver.spirv.opcodes import (
     BuiltIn,
     Capability,
     Decoration,
+    Ins,
     Op,
 )
 

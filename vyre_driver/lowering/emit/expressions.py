@@ -37,13 +37,12 @@ from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.terms import Traits
-from vyre_driver.lowering.emit import casts, floats, folding, integers, operators, wide
+from vyre_driver.lowering.emit import casts, floats, integers, operators, wide
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.floats import hidden_float, with_its_sign
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, Kind, kind_of
 from vyre_driver.lowering.emit.memory import Place
-from vyre_driver.spirv.instructions import GROUP_REDUCE, Ins, Scope
-from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
+from vyre_driver.spirv.opcodes import GROUP_REDUCE, BuiltIn, Capability, Ins, Op, Scope, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -396,7 +395,7 @@ class Expressions:
             return Value(integers.choose_signed(self._code, condition, yes.id, no.id), yes.kind)
         if yes.kind.form is Form.F32:
             result = floats.select(self._code, condition, yes.id, no.id)
-            folding.note_select(self._code, result, condition, yes.id, no.id)
+            floats.note_select(self._code, result, condition, yes.id, no.id)
             return Value(result, yes.kind)
         result = self._code.select(yes.kind.form, condition, yes.id, no.id)
         if yes.kind.form is Form.U32:
@@ -434,8 +433,7 @@ class Expressions:
 
     def _fma(self, term: Fma) -> Value:
         operands = [self.value(one).id for one in (term.a, term.b, term.c)]
-        known = folding.fma(self._code, *operands)
-        return Value(floats.fma(self._code, *operands) if known is None else known, F32)
+        return Value(floats.fma(self._code, *operands), F32)
 
     def _atomic(self, term: Atomic) -> Value:
         index = self.place(term.index)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.code import FULL
-from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Glsl, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,8 +23,7 @@ from vyre_driver.lowering.emit.casts import as_number, cast
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.integers import sign_extended
 from vyre_driver.lowering.emit.kinds import BOOL, I32, I64, U32, U64, Form, Kind
-from vyre_driver.spirv.instructions import Ins, Scope, Semantics
-from vyre_driver.spirv.opcodes import Capability
+from vyre_driver.spirv.opcodes import Capability, Ins, Scope, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import UNPACKED_BITS, BinOp, OpaqueOp, UnOp
-from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, rounded_floats, wide
+from vyre_driver.lowering.emit import casts, doubles, floats, integers, rounded_floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, I32, KINDS, U32, Form, Kind
-from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Glsl, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def _bitcast(code: Code, value: Value, target: Kind) -> Value:
 def _known_bits(code: Code, value: Value) -> int | None:
     """Return the bits of a constant that no specialization changes, None of anything else.
 
-    A constant stays one, or compilers would fold f32 of its bits, which they do not do as the IR does (folding.py).
+    A constant stays one, or compilers would fold f32 of its bits, which they do not do as the IR does (floats.py).
     """
     if value.kind.form is Form.F32:
         known = code.floats.get(value.id)
@@ -302,7 +302,7 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
     function = _BINARY.get((op.wire_tag, left.kind.form)) if left.kind is right.kind and left.kind.computes else None
     if function is not None:
-        result = folding.operator(code, op, left.id, right.id) if left.kind is F32 else None
+        result = floats.folded(code, op, left.id, right.id) if left.kind is F32 else None
         return Value(function(code, left.id, right.id) if result is None else result, left.kind)
     if op in _LOGIC:
         operands = casts.truth(code, left), casts.truth(code, right)
@@ -366,5 +366,5 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
     if function is None:
         cannot(term, f"{op.name} of {operand.kind.name}", _OWN)
-    known = folding.operator(code, op, operand.id) if operand.kind is F32 else None
+    known = floats.folded(code, op, operand.id) if operand.kind is F32 else None
     return Value(function(code, operand.id) if known is None else known, operand.kind)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.lowering.emit import floats, integers
 from vyre_driver.lowering.emit.blocks import counting
 from vyre_driver.lowering.emit.kinds import Form
-from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Glsl, Ins
 
 if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code

@@ -13,7 +13,7 @@ from __future__ import annotations
 import array
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidModule
+from vyre_driver.errors import InvalidModule, UnsupportedFeature
 from vyre_driver.spirv.module import SpirvModule
 
 if TYPE_CHECKING:
@@ -87,3 +87,8 @@ def invalid(problem: str) -> tuple[type[InvalidModule], int, str]:
     """The refusal of an assembled module, as ``literals.refusal`` gives it."""
     fix = "rebuild the shader with its compiler and pass the whole .spv file"
     return InvalidModule, 2101, f"<bytes> is not a valid SPIR-V module: {problem}. Fix: {fix}."
+
+
+def unsupported(problem: str, fix: str, source: str = "<bytes>") -> tuple[type[UnsupportedFeature], int, str]:
+    """The refusal of a module that kompute cannot run, as ``literals.refusal`` gives it."""
+    return UnsupportedFeature, 1002, f"{source} cannot run through kompute: {problem}. Fix: {fix}."

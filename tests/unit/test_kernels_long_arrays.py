@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from literals import DEVICE, LIMITS, refusal
+from spirv_machine import decoded
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.errors import InvalidInput
@@ -140,21 +140,10 @@ def test_a_tolerance_grows_with_the_array_and_only_sums_have_one() -> None:
     assert found == [[0.0, 0.0], [least, most], [0.0, 0.0], [least, most], [0.0, 0.0]]
 
 
-def instructions(code: bytes) -> list[tuple[int, tuple[int, ...]]]:
-    """Return each instruction of a module: its opcode and its operands."""
-    words = struct.unpack(f"<{len(code) // 4}I", code)
-    found, at = [], 5
-    while at < len(words):
-        length = words[at] >> 16
-        found.append((words[at] & 0xFFFF, words[at + 1 : at + length]))
-        at += length
-    return found
-
-
 def test_no_product_or_sum_of_saxpy_may_be_contracted() -> None:
     fadd, fmul, vector_times_scalar, decorate, no_contraction = 129, 133, 142, 71, 42
     module = KERNELS["saxpy"].modules(facts())[0]
-    body = instructions(module.code)
+    body = decoded(module.code)
     computed = {operands[1] for opcode, operands in body if opcode in {fadd, fmul, vector_times_scalar}}
     kept = {operands[0] for opcode, operands in body if opcode == decorate and operands[1] == no_contraction}
     assert (len(computed), computed - kept) == (2, set())

@@ -9,10 +9,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import pytest
-from assembler import byte_swapped
+from assembler import byte_swapped, unsupported
 from literals import BOOL, F32, FLOATS, I32, U32, UINTS, refusal
 
-from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.interface import LocalSize, SpecConstant
 from vyre_driver.spirv.layout import Array, Element, Matrix, Member, Scalar, Struct, Vector
 from vyre_driver.spirv.module import SpirvModule
@@ -249,20 +248,12 @@ def test_push_constants_are_read_with_their_gaps(members: str, expected: list[tu
     assert (found.push_constants, found.push_constant_bytes) == (tuple(Member(*one) for one in expected), byte_len)
 
 
-@pytest.mark.parametrize(
-    ("members", "problem"),
-    [
-        ("float a[N];", "push constant 'a' is an array whose length the shader does not fix. Fix: give it a length"),
-        ("Sized a;", "push constant 'a.data' is an array whose length the shader does not fix. Fix: give it a length"),
-    ],
-)
-def test_a_push_constant_that_cannot_be_given_by_value_is_refused(members: str, problem: str) -> None:
+@pytest.mark.parametrize(("members", "name"), [("float a[N];", "a"), ("Sized a;", "a.data")])
+def test_a_push_constant_that_cannot_be_given_by_value_is_refused(members: str, name: str) -> None:
     types = "layout(constant_id = 0) const uint N = 2;\nstruct Sized { uint key; float data[N]; };"
-    source = f"{HEAD}{types}{OUTPUT}layout(push_constant) uniform Push {{ {members} }};\nvoid main() {{ }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
-        UnsupportedFeature,
-        1002,
-        f"<source> cannot run through kompute: {problem}.",
+    problem = f"push constant {name!r} is an array whose length the shader does not fix"
+    assert refusal(lambda: reflect_glsl(f"{types}{OUTPUT}layout(push_constant) uniform Push {{ {members} }};")) == unsupported(
+        problem, "give it a length", "<source>"
     )
 
 
@@ -285,14 +276,9 @@ def test_specialization_constants_are_read_by_id_with_type_and_default() -> None
 
 
 def test_a_specialization_constant_of_64_bits_is_refused() -> None:
-    source = f"{HEAD}layout(constant_id = 0) const double big = 1.0;\n{OUTPUT}void main() {{ result[0] = float(big); }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
-        UnsupportedFeature,
-        1002,
-        (
-            "<source> cannot run through kompute: specialization constant 'big' is not 32 bits wide. "
-            "Fix: use int, uint, float or bool."
-        ),
+    constant = f"layout(constant_id = 0) const double big = 1.0;\n{OUTPUT}"
+    assert refusal(lambda: reflect_glsl(constant, "result[0] = float(big);")) == unsupported(
+        "specialization constant 'big' is not 32 bits wide", "use int, uint, float or bool", "<source>"
     )
 
 
@@ -322,38 +308,32 @@ def test_a_shader_that_uses_subgroups_names_their_capabilities() -> None:
     assert reflect_glsl(source, "result[0] = subgroupAdd(1.0);").capabilities == (1, 61, 63)
 
 
+ONLY, TEXELS = "and kompute binds storage buffers only", "keep its texels in a storage buffer"
+SINGLE, APART = "and kompute binds single buffers", "declare a buffer for each, or put their contents into one"
+FILTERED = f"{TEXELS} and interpolate in the shader"
 REFUSED = {
-    "layout(set = 0, binding = 0, r32f) uniform image2D picture;": (
-        "'picture' is a storage image, and kompute binds storage buffers only",
-        "keep its texels in a storage buffer",
-    ),
-    "layout(set = 0, binding = 0) uniform texture2D picture;": (
-        "'picture' is a sampled image, and kompute binds storage buffers only",
-        "keep its texels in a storage buffer",
-    ),
+    "layout(set = 0, binding = 0, r32f) uniform image2D picture;": (f"'picture' is a storage image, {ONLY}", TEXELS),
+    "layout(set = 0, binding = 0) uniform texture2D picture;": (f"'picture' is a sampled image, {ONLY}", TEXELS),
     "layout(set = 0, binding = 0) uniform sampler rule;": (
-        "'rule' is a sampler, and kompute binds storage buffers only",
+        f"'rule' is a sampler, {ONLY}",
         "read a storage buffer and interpolate in the shader",
     ),
-    "layout(set = 0, binding = 0) uniform sampler2D lookup;": (
-        "'lookup' is a combined image and sampler, and kompute binds storage buffers only",
-        "keep its texels in a storage buffer and interpolate in the shader",
-    ),
+    "layout(set = 0, binding = 0) uniform sampler2D lookup;": (f"'lookup' is a combined image and sampler, {ONLY}", FILTERED),
     "layout(set = 0, binding = 0, r32f) uniform imageBuffer texels;": (
-        "'texels' is a storage texel buffer, and kompute binds storage buffers only",
+        f"'texels' is a storage texel buffer, {ONLY}",
         "make it a storage buffer",
     ),
     "layout(set = 0, binding = 0) uniform samplerBuffer texels;": (
-        "'texels' is a combined image and sampler, and kompute binds storage buffers only",
-        "keep its texels in a storage buffer and interpolate in the shader",
+        f"'texels' is a combined image and sampler, {ONLY}",
+        FILTERED,
     ),
     "layout(set = 0, binding = 0) buffer Block { float data[]; } many[2];": (
-        "'many' is an array of 2 descriptors, and kompute binds single buffers",
-        "declare a buffer for each, or put their contents into one",
+        f"'many' is an array of 2 descriptors, {SINGLE}",
+        APART,
     ),
     "layout(set = 0, binding = 0) uniform Sizes { uint count; } sizes[3];": (
-        "'sizes' is an array of 3 descriptors, and kompute binds single buffers",
-        "declare a buffer for each, or put their contents into one",
+        f"'sizes' is an array of 3 descriptors, {SINGLE}",
+        APART,
     ),
     "layout(set = 2, binding = 1) buffer A { float a[]; }; layout(set = 2, binding = 1) uniform B { float b; };": (
         "binding 1 of set 2 belongs to both 'a', a storage buffer, and 'b', a uniform block",
@@ -364,22 +344,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("declaration", REFUSED)
 def test_what_kompute_cannot_bind_is_refused_by_the_shaders_own_name(declaration: str) -> None:
-    problem, fix = REFUSED[declaration]
-    source = f"{HEAD}{declaration}\n{OUTPUT}void main() {{ }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
-        UnsupportedFeature,
-        1002,
-        f"<source> cannot run through kompute: {problem}. Fix: {fix}.",
-    )
+    assert refusal(lambda: reflect_glsl(f"{declaration}\n{OUTPUT}")) == unsupported(*REFUSED[declaration], "<source>")
 
 
 @pytest.mark.parametrize("declaration", ["", "layout(set = 0, binding = 0) readonly buffer Block { float data[]; };"])
 def test_a_shader_with_nothing_to_write_to_is_refused(declaration: str) -> None:
-    assert refusal(lambda: reflect_glsl(declaration)) == (
-        UnsupportedFeature,
-        1002,
-        (
-            "<source> cannot run through kompute: it has no storage buffer to write to, so it cannot have a result. "
-            "Fix: add an output buffer."
-        ),
-    )
+    problem = "it has no storage buffer to write to, so it cannot have a result"
+    assert refusal(lambda: reflect_glsl(declaration)) == unsupported(problem, "add an output buffer", "<source>")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from assembler import assemble
@@ -15,6 +15,9 @@ from vyre_driver.spirv import glsl
 from vyre_driver.spirv.interface import LocalSize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHADER = """#version 450
 layout(local_size_x = SIZE) in;
@@ -68,20 +71,15 @@ def test_a_broken_file_is_refused_by_its_path(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "absent.spv"
-    message = f"cannot read {path} (No such file or directory). Fix: name a .spv file."
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("absent.spv", "No such file or directory"), ("", "Is a directory"), ("a\0b.spv", "embedded null byte")],
+    ids=["not there", "a directory", "a NUL"],
+)
+def test_what_is_no_file_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
+    path = tmp_path / name
+    message = f"cannot read {path} ({reason}). Fix: name a .spv file."
     assert refusal(lambda: SpirvModule.from_file(path)) == (FileUnusable, 2202, message)
-
-
-def test_a_directory_cannot_be_read(tmp_path: Path) -> None:
-    message = f"cannot read {tmp_path} (Is a directory). Fix: name a .spv file."
-    assert refusal(lambda: SpirvModule.from_file(tmp_path)) == (FileUnusable, 2202, message)
-
-
-def test_a_path_with_a_nul_cannot_be_read() -> None:
-    message = "cannot read a\0b.spv (embedded null byte). Fix: name a .spv file."
-    assert refusal(lambda: SpirvModule.from_file("a\0b.spv")) == (FileUnusable, 2202, message)
 
 
 def test_a_file_of_one_byte_over_64_mib_is_refused(tmp_path: Path) -> None:
@@ -150,15 +148,13 @@ def test_a_syntax_error_in_a_file_names_the_file_and_its_line(tmp_path: Path, na
     )
 
 
-def test_a_shader_file_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "absent.comp"
-    message = f"cannot read {path} (No such file or directory). Fix: name a GLSL text file."
+@pytest.mark.parametrize(
+    ("name", "reason"), [("absent.comp", "No such file or directory"), ("a\0b.comp", "embedded null byte")]
+)
+def test_a_shader_that_is_no_file_cannot_be_read(tmp_path: Path, name: str, reason: str) -> None:
+    path = tmp_path / name
+    message = f"cannot read {path} ({reason}). Fix: name a GLSL text file."
     assert refusal(lambda: SpirvModule.from_glsl(path)) == (FileUnusable, 2202, message)
-
-
-def test_a_shader_path_with_a_nul_cannot_be_read() -> None:
-    message = "cannot read a\0b.comp (embedded null byte). Fix: name a GLSL text file."
-    assert refusal(lambda: SpirvModule.from_glsl(Path("a\0b.comp"))) == (FileUnusable, 2202, message)
 
 
 def test_a_shader_file_that_is_no_text_cannot_be_read(tmp_path: Path) -> None:

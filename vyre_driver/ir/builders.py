@@ -20,6 +20,7 @@ from functools import partial
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var, binary, literal
+from vyre_driver.ir.arithmetic import f32 as f32  # noqa: PLC0414 -- a builder like the others
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (

@@ -229,7 +229,7 @@ MAX_DEPTH = 32
 _NONE = 0
 _CLASSES = {tag: cls for cls, tag in TAGS.items()}
 _I64 = "q"  # in the layout of numbers; the wire has these as LEB128, and the others as the layout says
-_U64 = 1 << 64
+_TWO_TO_64 = 1 << 64
 
 
 def predicate_bytes(predicate: ShapePredicate | None) -> bytes:
@@ -256,7 +256,7 @@ def predicate_bytes(predicate: ShapePredicate | None) -> bytes:
         if not layout:
             waiting.extend(reversed(values))
         elif _I64 in layout:
-            pieces.extend(leb(value % _U64) for value in values)
+            pieces.extend(leb(value % _TWO_TO_64) for value in values)
         else:
             pieces.append(struct.pack(f"<{layout}", *values))
     return b"".join(pieces)
@@ -297,4 +297,4 @@ def _read(cursor: Cursor, tag: int, at: int, depth: int) -> ShapePredicate:
 
 
 def _signed(value: int) -> int:
-    return value - _U64 if value > I64_MAX else value
+    return value - _TWO_TO_64 if value > I64_MAX else value

@@ -27,6 +27,7 @@ STAGES = (
     "spirv",
     "matrices",
     "ir",
+    "upstream",
     "identity",
     "telemetry",
     "target",

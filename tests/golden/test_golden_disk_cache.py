@@ -14,7 +14,7 @@ from vyre_driver.cache.entry import encode_entry
 from vyre_driver.cache.upstream import MAX_DISK_PIPELINE_BLOB_BYTES
 from vyre_driver.errors import CacheUnusable, InvalidBlob, InvalidKey
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
-from vyre_driver.identity.upstream import PipelineDeviceFingerprint
+from vyre_driver.upstream.keys import PipelineDeviceFingerprint
 
 VECTORS = vectors("pipeline_device_fingerprint.json")
 FACTS = VECTORS["behaviours"]

@@ -22,7 +22,7 @@ from vyre_driver.cache.walk import CacheUsage
 from vyre_driver.errors import CacheUnusable
 from vyre_driver.identity import device_fields
 from vyre_driver.identity.manifest import encode_manifest
-from vyre_driver.identity.upstream import PipelineDeviceFingerprint
+from vyre_driver.upstream.keys import PipelineDeviceFingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path

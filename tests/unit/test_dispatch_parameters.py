@@ -14,11 +14,11 @@ from vyre_driver.binding.dispatch_parameters import (
     covering_grid,
     dispatch_element_count,
 )
-from vyre_driver.binding.upstream import MAX_PARAMETER_WORDS, parameter_words
 from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.ir.buffers import BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
+from vyre_driver.upstream.layouts import MAX_PARAMETER_WORDS, parameter_words
 
 U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
 

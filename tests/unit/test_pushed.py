@@ -17,7 +17,6 @@ from vyre_driver.binding import BindingPlan, BindingSetFingerprint
 from vyre_driver.binding.plan import BindingRole
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.binding.pushed import pushed_members, split_inputs
-from vyre_driver.binding.upstream import parameter_words
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidPushConstant, LimitExceeded
 from vyre_driver.ir import (
     BufferDecl,
@@ -43,8 +42,8 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.lowering.program import check_limits, prepare
 from vyre_driver.spirv.layout import Array, Member, Scalar
-from vyre_driver.spirv.opcodes import Ins
-from vyre_driver.target.profile import capabilities_of
+from vyre_driver.target.capabilities import capabilities_of
+from vyre_driver.upstream.layouts import parameter_words
 
 if TYPE_CHECKING:
     from conftest import Lower

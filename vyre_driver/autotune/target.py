@@ -18,8 +18,8 @@ from vyre_driver.autotune.columns import candidate_of, columns_of
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import layout_digest, shader_digest, tuning_identity
-from vyre_driver.specialization.upstream import SpecCacheKey
 from vyre_driver.specialization.values import SpecMap
+from vyre_driver.upstream.keys import SpecCacheKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

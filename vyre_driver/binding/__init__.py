@@ -5,7 +5,7 @@ from vyre_driver.process.imports import check_required
 check_required()
 
 from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
-from vyre_driver.binding.upstream import (
+from vyre_driver.upstream.layouts import (
     BackendLayoutClass,
     BackendLayoutFingerprint,
     BackendLayoutSlot,

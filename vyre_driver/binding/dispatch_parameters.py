@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import U32_MAX, U64_MAX, integer_within
+from vyre_driver.checks import U32_MAX, U64_MAX, whole_in_range
 from vyre_driver.errors import InvalidInput, LimitExceeded
 
 if TYPE_CHECKING:
@@ -89,13 +89,3 @@ def ceil_cube_root(value: int) -> int:
 
 def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
-
-
-def whole_in_range(value: object, what: str, lowest: int, highest: int) -> int:
-    """Return ``value`` as an int when it is a whole number of that range; raises InvalidInput 2201."""
-    found = integer_within(value, lowest, highest)
-    if found is None:
-        raise InvalidInput(
-            f"{what} is {value!r}, and may be {lowest} to {highest}", fix="give an integer in that range", value=value
-        )
-    return found

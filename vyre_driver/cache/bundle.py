@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.cache.admission import admit
 from vyre_driver.cache.bundle_members import LIST_NAME, members, refused
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, encode_entry
-from vyre_driver.checks import U64_MAX
+from vyre_driver.checks import U64_MAX, key_integer
 from vyre_driver.errors import InvalidBundle, InvalidKey
-from vyre_driver.identity.key_fields import whole
 from vyre_driver.identity.keys import PipelineCacheKey
 from vyre_driver.identity.manifest import decode_manifest
 
@@ -155,7 +154,7 @@ def _read_list(data: bytes) -> tuple[int, tuple[BundledEntry, ...]]:
 
 def _listed_entry(one: dict[str, Any]) -> BundledEntry:
     """Return a line of the list with the types and ranges that it should have; ValueError, TypeError or KeyError otherwise."""
-    numbers = {name: whole(one[name], U64_MAX, name) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
+    numbers = {name: key_integer(one[name], U64_MAX, name) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
     texts = {name: one[name].encode().decode() for name in ("key", "driverName", "driverInfo")}  # no lone surrogates
     kernel = one.get("kernel", "")  # 0.2 wrote none
     if not isinstance(kernel, str):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.cache.evict import EvictionListener
     from vyre_driver.cache.explain import Explanation
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.identity.upstream import PipelineDeviceFingerprint
+    from vyre_driver.upstream.keys import PipelineDeviceFingerprint
 
 
 class DiskPipelineCache:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vyre_driver.cache.directory import EntryDirectory
-    from vyre_driver.identity.upstream import PipelineDeviceFingerprint
+    from vyre_driver.upstream.keys import PipelineDeviceFingerprint
 
 MAX_DISK_PIPELINE_BLOB_BYTES = MAX_ENTRY_BYTES
 """Bytes of the largest raw blob: 64 MiB."""

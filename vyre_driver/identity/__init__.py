@@ -16,7 +16,7 @@ from vyre_driver.identity.keys import (
     specialization_fields,
 )
 from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
-from vyre_driver.identity.upstream import (
+from vyre_driver.upstream.keys import (
     PipelineDeviceFingerprint,
     dispatch_policy_cache_string,
     dispatch_policy_digest,

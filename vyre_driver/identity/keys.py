@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from vyre_driver import _fast
-from vyre_driver.checks import U32_MAX, U64_MAX
+from vyre_driver.checks import U32_MAX, U64_MAX, key_digest, key_integer, key_text, key_workgroup
 from vyre_driver.errors import InvalidKey
-from vyre_driver.identity import key_fields
 from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
 
 if TYPE_CHECKING:
@@ -99,12 +98,12 @@ class PipelineCacheKey:
             If one is of the wrong type, size or range.
         """
         put = object.__setattr__
-        put(self, "version", key_fields.whole(self.version, U32_MAX, "version"))
-        put(self, "shader_hash", key_fields.digest(self.shader_hash, "shader_hash"))
-        put(self, "bind_group_layout_hash", key_fields.digest(self.bind_group_layout_hash, "bind_group_layout_hash"))
-        put(self, "push_constant_size", key_fields.whole(self.push_constant_size, U32_MAX, "push_constant_size"))
-        put(self, "workgroup_size", key_fields.workgroup(self.workgroup_size, "workgroup_size"))
-        put(self, "feature_flags", PipelineFeatureFlags(key_fields.whole(self.feature_flags, U32_MAX, "feature_flags")))
+        put(self, "version", key_integer(self.version, U32_MAX, "version"))
+        put(self, "shader_hash", key_digest(self.shader_hash, "shader_hash"))
+        put(self, "bind_group_layout_hash", key_digest(self.bind_group_layout_hash, "bind_group_layout_hash"))
+        put(self, "push_constant_size", key_integer(self.push_constant_size, U32_MAX, "push_constant_size"))
+        put(self, "workgroup_size", key_workgroup(self.workgroup_size, "workgroup_size"))
+        put(self, "feature_flags", PipelineFeatureFlags(key_integer(self.feature_flags, U32_MAX, "feature_flags")))
         _text(self.backend_id, "backend_id")
 
     @classmethod
@@ -203,7 +202,7 @@ def manifest_digest(manifest: bytes) -> bytes:
 
 
 def _text(value: str, field: str) -> str:
-    key_fields.encoded(value, field)
+    key_text(value, field)
     return value
 
 
@@ -215,13 +214,13 @@ def emitter_fields(version: int, options: Mapping[str, FieldValue]) -> list[tupl
     InvalidKey
         If the version is not a u32, a name is not a str, or a value is not a u64, text or bytes.
     """
-    fields: list[tuple[str, FieldValue]] = [("emitter version", key_fields.whole(version, U32_MAX, "emitter_version"))]
+    fields: list[tuple[str, FieldValue]] = [("emitter version", key_integer(version, U32_MAX, "emitter_version"))]
     for name, value in sorted(options.items()):
         what = f"emitter option {_text(name, 'emitter_options')}"
         if isinstance(value, str):
             _text(value, what)
         elif not isinstance(value, bytes):
-            key_fields.whole(value, U64_MAX, what)
+            key_integer(value, U64_MAX, what)
         fields.append((what, value))
     return fields
 
@@ -312,10 +311,10 @@ def tuning_identity(  # noqa: PLR0913 -- one parameter for each thing that a cho
     manifest = encode_manifest(
         [
             ("tuning version", TUNING_VERSION),
-            ("code", key_fields.digest(code, "code")),
+            ("code", key_digest(code, "code")),
             *((f"tuned constant {place} {_text(name, 'constants')}", 1) for place, name in enumerate(constants)),
             *spec_map_fields(fixed),
-            ("ulp budget", key_fields.whole(ulp_budget, U32_MAX, "ulp_budget")),
+            ("ulp budget", key_integer(ulp_budget, U32_MAX, "ulp_budget")),
             ("size", _text(size, "size")),
             *device_fields(device),
         ]

@@ -5,12 +5,12 @@ from vyre_driver.process.imports import check_required
 check_required()
 
 from vyre_driver.specialization.resolve import Specialization, SpecializedConstant, specialize
-from vyre_driver.specialization.upstream import (
+from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
+from vyre_driver.upstream.keys import (
     SpecCacheKey,
     versioned_specialization_artifact_key,
     vsa_specialization_key,
 )
-from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
 
 __all__ = [
     "SpecCacheKey",

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from vyre_driver import _fast
 from vyre_driver.autotune.store.timings import TIMINGS
-from vyre_driver.checks import I64_MAX, U32_MAX
+from vyre_driver.checks import I64_MAX, U32_MAX, key_text
 from vyre_driver.errors import InvalidAutotuneRecord
-from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
-    from vyre_driver.specialization.upstream import SpecCacheKey
+    from vyre_driver.upstream.keys import SpecCacheKey
 
 _AXES = 3
 _MOST_SHOWN = 400  # characters of a value that is refused: records come from other machines, too
@@ -50,8 +49,8 @@ class AutotuneKey:
         try:
             str.encode(self.key_hex), str.encode(self.adapter_id)
         except (TypeError, UnicodeEncodeError):
-            key_fields.encoded(self.key_hex, "key_hex")
-            key_fields.encoded(self.adapter_id, "adapter_id")
+            key_text(self.key_hex, "key_hex")
+            key_text(self.adapter_id, "adapter_id")
 
     @classmethod
     def new(cls, spec: SpecCacheKey, adapter_id: str) -> AutotuneKey:

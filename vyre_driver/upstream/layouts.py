@@ -13,15 +13,13 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.binding.dispatch_parameters import whole_in_range
-from vyre_driver.binding.plan import BindingRole
-from vyre_driver.checks import U32_MAX
+from vyre_driver.checks import U32_MAX, whole_in_range
 from vyre_driver.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver.binding.plan import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan, BindingRole
 
 MAX_PARAMETER_WORDS = 1 << 16
 
@@ -91,7 +89,7 @@ def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
         If a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
     """
     total = whole_in_range(element_count, "the number of elements of a dispatch", 1, U32_MAX)
-    bindings = [one for one in plan.bindings if one.role is not BindingRole.SHARED]
+    bindings = [one for one in plan.bindings if one.role.value != "shared"]
     length = max([len(plan.bindings) + 1, *(one.binding + 2 for one in bindings)])
     if length > MAX_PARAMETER_WORDS:
         highest = max(bindings, key=lambda one: one.binding)

@@ -1,8 +1,9 @@
-"""Upstream's identities of a device, a program and a dispatch policy, bit for bit; they select nothing alone.
+"""Upstream's identities of a device, a program, a dispatch policy and a specialization, bit for bit; they select nothing alone.
 
-No path of the driver takes what is here but ``cache/upstream.py``: it stands for the vyre tools that share these digests.
+No path of the driver takes what is here but that ``cache/upstream.py`` names its blobs so, and that the name of a tuning record
+is made of a ``SpecCacheKey``: it stands for the vyre tools that share these.
 
-Source: spec items 3.1 to 3.3.
+Source: spec items 2.1 and 3.1 to 3.3.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver import _fast
-from vyre_driver.checks import U32_MAX
-from vyre_driver.identity import key_fields
+from vyre_driver.checks import U32_MAX, U64_MAX, key_digest, key_integer, key_text, key_workgroup
 
 if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
+    from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
+
 
 _CACHE_KEY = struct.Struct("<40s32s8sI8sI8s32s")
 
@@ -41,9 +43,9 @@ class PipelineDeviceFingerprint:
             If a number is not a u32, or the digest has not 32 bytes.
         """
         put = object.__setattr__
-        put(self, "vendor", key_fields.whole(self.vendor, U32_MAX, "vendor"))
-        put(self, "device", key_fields.whole(self.device, U32_MAX, "device"))
-        put(self, "driver_digest", key_fields.digest(self.driver_digest, "driver_digest"))
+        put(self, "vendor", key_integer(self.vendor, U32_MAX, "vendor"))
+        put(self, "device", key_integer(self.device, U32_MAX, "device"))
+        put(self, "driver_digest", key_digest(self.driver_digest, "driver_digest"))
 
     @classmethod
     def from_parts(cls, vendor: int, device: int, revision: str, extra: str) -> PipelineDeviceFingerprint:
@@ -51,7 +53,7 @@ class PipelineDeviceFingerprint:
 
         Only a word between NULs separates the two, so that a revision which holds it can be told apart from no other pair.
         """
-        driver = b"%b\0extra\0%b" % (key_fields.encoded(revision, "revision"), key_fields.encoded(extra, "extra"))
+        driver = b"%b\0extra\0%b" % (key_text(revision, "revision"), key_text(extra, "extra"))
         return cls(vendor, device, blake3(b"vyre-pipeline-device-fingerprint-v1\0" + driver).digest())
 
     def cache_key(self, program_digest: bytes) -> bytes:
@@ -64,7 +66,7 @@ class PipelineDeviceFingerprint:
         InvalidKey
             If the digest has not 32 bytes.
         """
-        program = key_fields.digest(program_digest, "program_digest")
+        program = key_digest(program_digest, "program_digest")
         material = _CACHE_KEY.pack(
             b"vyre-disk-pipeline-cache-key-v1\0program\0",
             program,
@@ -132,3 +134,75 @@ def hex_encode(data: object) -> str:
     """
     view = memoryview(data)  # type: ignore[arg-type]
     return _fast.hex_text(view if view.c_contiguous else view.tobytes())
+
+
+_ARTIFACT_DOMAIN = b"vyre-specialization-artifact-key-v1\0version\0"
+_ARTIFACT_HEAD = struct.Struct("<44sI6sQ")
+_ARTIFACT_BACKEND = struct.Struct("<9sQ")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecCacheKey:
+    """Upstream's key of a specialized pipeline: three u64 and the workgroup's three u32.
+
+    Weak by design, kept for other vyre tools and for the tuning store they share; it selects no code.
+    """
+
+    shader_hash: int
+    binding_sig: int
+    workgroup_size: tuple[int, int, int]
+    spec_hash: int
+
+    def __post_init__(self) -> None:
+        """Check every field; any sequence of three will do for the workgroup.
+
+        Raises
+        ------
+        InvalidKey
+            If a field is out of its range.
+        """
+        put = object.__setattr__
+        put(self, "shader_hash", key_integer(self.shader_hash, U64_MAX, "shader_hash"))
+        put(self, "binding_sig", key_integer(self.binding_sig, U64_MAX, "binding_sig"))
+        put(self, "workgroup_size", key_workgroup(self.workgroup_size, "workgroup_size"))
+        put(self, "spec_hash", key_integer(self.spec_hash, U64_MAX, "spec_hash"))
+
+    @classmethod
+    def new(cls, shader_hash: int, binding_sig: int, workgroup_size: tuple[int, int, int], specs: SpecMap) -> SpecCacheKey:
+        """Return the key of a shader and binding layout (u64 each) at a workgroup size, specialized by ``specs``."""
+        return cls(shader_hash, binding_sig, workgroup_size, specs.cache_hash())
+
+
+def vsa_specialization_key(program: Program, spec_hash: int, version: int = 4) -> int:
+    """Return upstream's 128-bit key: the first 64 bits of the program's fingerprint above the hash (u64) of its constants.
+
+    Weak by design, kept for other vyre tools; it selects nothing alone. The fingerprint is that of wire format 4 (upstream's
+    0.6) or 6 (its 0.7).
+
+    Raises
+    ------
+    InvalidKey
+        If the hash is no u64.
+    InvalidProgram
+        For another version.
+    """
+    spec_hash = key_integer(spec_hash, U64_MAX, "spec_hash")
+    return int.from_bytes(program.fingerprint(version)[:8], "little") << 64 | spec_hash
+
+
+def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, backend_fingerprint: str) -> str:
+    """Return upstream's name, 64 hex digits, of what a backend compiled ahead of time: every part with its length.
+
+    Raises
+    ------
+    InvalidKey
+        If the version is no u32, or a text has no UTF-8 form.
+    """
+    try:
+        spec, backend = str.encode(spec_hash), str.encode(backend_fingerprint)
+        head = _ARTIFACT_HEAD.pack(_ARTIFACT_DOMAIN, cache_version, b"\0spec\0", len(spec))
+    except (TypeError, UnicodeEncodeError, struct.error):  # the checks say which part; made first, they would cost a fifth
+        key_text(spec_hash, "spec_hash"), key_text(backend_fingerprint, "backend_fingerprint")
+        key_integer(cache_version, U32_MAX, "cache_version")
+        raise
+    return _fast.hex_text(blake3(head + spec + _ARTIFACT_BACKEND.pack(b"\0backend\0", len(backend)) + backend).digest())

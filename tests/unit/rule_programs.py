@@ -85,15 +85,30 @@ def nest(levels: int) -> Program:
 
 @dataclass(frozen=True)
 class Case:
-    """A rule with its two programs; the last words of ``message`` are all of it."""
+    """A rule with a program that it accepts and one that it refuses, and the path and message of that."""
 
     rule: Rule
     accepted: Program
     refused: Program
-    path: str
-    message: str
-    profile: DeviceProfile | None = None
-    operations: Mapping[str, OperationSignature] | None = None
+    finding: str
+    profile: DeviceProfile | None
+    operations: Mapping[str, OperationSignature] | None
+
+
+def case(  # noqa: PLR0913 -- a row
+    rule: Rule,
+    accepted: Program | Node | tuple[Node, ...],
+    refused: Program | Node | tuple[Node, ...],
+    finding: str,
+    *,
+    profile: DeviceProfile | None = None,
+    operations: Mapping[str, OperationSignature] | None = None,
+) -> Case:
+    """A row of the tables of rules; nodes stand for a program of them."""
+    programs = [
+        one if isinstance(one, Program) else program(*(one if isinstance(one, tuple) else [one])) for one in (accepted, refused)
+    ]
+    return Case(rule, *programs, finding, profile, operations)
 
 
 X = u32(1)

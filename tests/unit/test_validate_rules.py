@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from added_rule_cases import ADDED
-from device_rule_cases import DEVICES
+from rule_cases import ADDED, DEVICES, UPSTREAM
 from rule_programs import ABLE, SIGNATURES, Case, X, program
-from upstream_rule_cases import UPSTREAM
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import Problem, examine, validate
@@ -60,7 +58,7 @@ def test_a_rule_refuses_one_thing_and_says_where(case: Case) -> None:
     with pytest.raises(InvalidProgram) as caught:
         validate(case.refused, case.profile, operations=case.operations)
     (problem,) = caught.value.problems
-    assert (problem.rule, problem.path, problem.message) == (case.rule.code, case.path, case.message)
+    assert (problem.rule, f"{problem.path}: {problem.message}") == (case.rule.code, case.finding)
     assert str(caught.value) == f"{problem.rule} at {problem.path}: {problem.message}. Fix: {problem.fix}."
 
 
@@ -232,7 +230,7 @@ def documented_rows(path: Path) -> list[str]:
 
 
 def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> None:
-    examples = {case.rule: f"{case.path}: {case.message}" for case in reversed(CASES)}
+    examples = {case.rule: case.finding for case in reversed(CASES)}
     examples[Rule.NARROWING] = "body[0].value: the cast from u32 to u8 drops the upper bits"
     upstreams = "what is pushed decides which invocations reach this barrier, and upstream's validator refuses that"
     examples[Rule.PUSHED_BARRIER] = f"body[0].body[0]: {upstreams}"

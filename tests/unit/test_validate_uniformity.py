@@ -96,159 +96,118 @@ def test_no_barrier_stands_under_what_may_differ_in_a_workgroup(cond: Expr) -> N
     assert found == ["body[2].then[0]", "body[2].otherwise[0]", "body[3].body[0].body[0]"]
 
 
-CASES: list[tuple[str, list[Node], list[str]]] = [
-    (
-        "an assigned variable is tainted for good",
+CASES: dict[str, tuple[list[Node], list[str]]] = {
+    "an assigned variable is tainted for good": (
         [let("x", one), if_(x, [barrier()]), assign("x", gid_x()), assign("x", one), if_(x, [barrier()])],
         ["body[4].then[0]"],
     ),
-    (
-        "a variable assigned where not all invocations come differs",
+    "a variable assigned where not all invocations come differs": (
         [let("x", zero), if_(gid_x() < 5, [assign("x", one)]), if_(x, [barrier()])],
         ["body[2].then[0]"],
     ),
-    (
-        "a variable assigned where all come stays alike",
+    "a variable assigned where all come stays alike": (
         [let("x", zero), if_(wid_x() < 5, [assign("x", one)]), if_(x, [barrier()])],
         [],
     ),
-    (
-        "what the end of a loop assigns counts at its head",
+    "what the end of a loop assigns counts at its head": (
         [let("x", zero), loop("i", 0, 4, [if_(x, [barrier()]), assign("x", load("in", 0))])],
         ["body[1].body[0].then[0]"],
     ),
-    (
-        "through other variables too, and from an inner loop",
+    "through other variables too, and from an inner loop": (
         [
             let("x", zero),
             let("y", zero),
             let("z", zero),
             loop(
-                "i",
-                0,
-                4,
-                [if_(x, [barrier()]), assign("x", y), loop("j", 0, 4, [assign("y", z), block(assign("z", gid_x()))])],
+                "i", 0, 4, [if_(x, [barrier()]), assign("x", y), loop("j", 0, 4, [assign("y", z), block(assign("z", gid_x()))])]
             ),
         ],
         ["body[3].body[0].then[0]"],
     ),
-    (
-        "a loop that assigns alike values is not a harm",
+    "a loop that assigns alike values is not a harm": (
         [let("x", zero), loop("i", 0, 4, [if_(x, [barrier()]), assign("x", x + var("i", N))])],
         [],
     ),
-    (
-        "a variable of the body is a new one each turn",
+    "a variable of the body is a new one each turn": (
         [loop("i", 0, 4, [let("x", one), if_(x, [barrier()]), assign("x", gid_x())])],
         [],
     ),
-    (
-        "one name in two bodies is two variables",
-        [block(let("x", gid_x())), block(let("x", one), if_(x, [barrier()]))],
-        [],
-    ),
-    (
-        "the variable of a loop is as alike as its bounds",
+    "one name in two bodies is two variables": ([block(let("x", gid_x())), block(let("x", one), if_(x, [barrier()]))], []),
+    "the variable of a loop is as alike as its bounds": (
         [loop("i", 0, wid_x(), [if_(var("i", N) < 2, [barrier()])]), loop("i", 0, gid_x(), [if_(var("i", N) < 2, [])])],
         [],
     ),
-    (
-        "after a return that not all take no barrier is reached by all",
+    "after a return that not all take no barrier is reached by all": (
         [if_(gid_x() < 5, [return_()]), barrier(), region("later", barrier())],
         ["body[1]", "body[2].body[0]"],
     ),
-    (
-        "after a return that a workgroup takes as one all is well",
-        [if_(wid_x() < 5, [return_()]), barrier()],
-        [],
-    ),
-    (
-        "a return at the end of a loop counts at its head",
+    "after a return that a workgroup takes as one all is well": ([if_(wid_x() < 5, [return_()]), barrier()], []),
+    "a return at the end of a loop counts at its head": (
         [loop("i", 0, 4, [barrier(), if_(load("in", gid_x()), [return_()])])],
         ["body[0].body[0]"],
     ),
-    (
-        "after a barrier all load the same, and return together",
+    "after a barrier all load the same, and return together": (
         [loop("i", 0, 4, [barrier(), let("x", load("in", 0)), if_(x.eq(3), [return_()])])],
         [],
     ),
-    (
-        "so they do at an index that a workgroup has, and after a write of another buffer",
+    "so they do at an index that a workgroup has, and after a write of another buffer": (
         [loop("i", 0, 4, [barrier(), store("out", gid_x(), one), if_(load("shared", wid_x()), [return_()])])],
         [],
     ),
-    (
-        "other workgroups may write at any time what this one has settled",
+    "other workgroups may write at any time what this one has settled": (
         [loop("i", 0, 4, [store("out", 0, one), barrier(), if_(load("out", 0), [return_()])])],
         ["body[0].body[1]"],
     ),
-    (
-        "memory of the workgroup they do not have",
+    "memory of the workgroup they do not have": (
         [loop("i", 0, 4, [store("shared", 0, one), barrier(), if_(load("shared", 0), [return_()]), barrier()])],
         [],
     ),
-    (
-        "before a barrier they may load what others are writing",
+    "before a barrier they may load what others are writing": (
         [loop("i", 0, 4, [if_(load("in", 0), [return_()]), barrier()])],
         ["body[0].body[1]"],
     ),
-    (
-        "what is written after the barrier may differ",
+    "what is written after the barrier may differ": (
         [loop("i", 0, 4, [barrier(), store("shared", gid_x(), one), if_(load("shared", 0), [return_()])])],
         ["body[0].body[0]"],
     ),
-    (
-        "be it in a branch",
+    "be it in a branch": (
         [loop("i", 0, 4, [barrier(), if_(gid_x(), [store("out", 0, one)]), if_(load("out", 0), [return_()])])],
         ["body[0].body[0]"],
     ),
-    (
-        "a barrier in a branch settles nothing outside of it",
+    "a barrier in a branch settles nothing outside of it": (
         [loop("i", 0, 4, [if_(wid_x(), [barrier()]), if_(load("in", 0), [return_()])])],
         ["body[0].body[0].then[0]"],
     ),
-    (
-        "a barrier that only releases settles nothing",
+    "a barrier that only releases settles nothing": (
         [loop("i", 0, 4, [barrier(MemoryOrdering.RELEASE), if_(load("in", 0), [return_()])])],
         ["body[0].body[0]"],
     ),
-    (
-        "a branch on what is loaded is still no place for a barrier",
+    "a branch on what is loaded is still no place for a barrier": (
         [barrier(), if_(load("in", 0), [barrier()])],
         ["body[1].then[0]"],
     ),
-    (
-        "a barrier of the grid wants more than one workgroup's answer",
+    "a barrier of the grid wants more than one workgroup's answer": (
         [loop("i", 0, 4, [barrier(), if_(load("in", 0), [return_()]), barrier(GRID)])],
         ["body[0].body[2]"],
     ),
-    (
-        "an if is decided before its branches run",
-        [let("x", zero), if_(x, [assign("x", gid_x())], [barrier()])],
-        [],
-    ),
-    (
-        "turns until a condition that all have fails",
+    "an if is decided before its branches run": ([let("x", zero), if_(x, [assign("x", gid_x())], [barrier()])], []),
+    "turns until a condition that all have fails": (
         [let("x", u32(9)), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", x - 1)])]), barrier()],
         [],
     ),
-    (
-        "turns until a condition fails that not all have",
+    "turns until a condition fails that not all have": (
         [let("x", gid_x()), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", x - 1)])]), barrier()],
         ["body[1].body[0].then[0]"],
     ),
-    (
-        "turns until a condition fails that a turn makes differ",
+    "turns until a condition fails that a turn makes differ": (
         [let("x", u32(9)), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", load("in", 0))])]), barrier(GRID)],
         ["body[1].body[0].then[0]"],
     ),
-    (
-        "a barrier of the grid wants the same in every workgroup",
+    "a barrier of the grid wants the same in every workgroup": (
         [if_(wid_x() < 5, [barrier(), barrier(GRID)]), if_(buf_len("in") < 5, [barrier(GRID)]), barrier(GRID)],
         ["body[0].then[1]"],
     ),
-    (
-        "so do the variables and returns before it",
+    "so do the variables and returns before it": (
         [
             let("x", zero),
             if_(wid_x() < 5, [assign("x", one)]),
@@ -258,10 +217,10 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
         ],
         ["body[2].then[0]", "body[4]"],
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("nodes", "refused"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("nodes", "refused"), CASES.values(), ids=CASES)
 def test_ways_through_a_program(nodes: list[Node], refused: list[str]) -> None:
     assert barriers_refused(*nodes) == refused
 

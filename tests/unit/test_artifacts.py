@@ -1,4 +1,4 @@
-"""Files of upstream, as bytes: read in full, or refused before anything is made of it."""
+"""Files of upstream, as bytes: read in full, or refused before anything is made of it; and the order of a schedule's nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from blake3 import blake3
-from upstream_graphs import UpstreamGraph, cases
+from upstream_graphs import UpstreamGraph, artifact_of, cases
 
 from vyre_driver import from_artifact
 from vyre_driver.artifacts import (
@@ -29,7 +29,7 @@ from vyre_driver.artifacts.neutral import FRAME as ARTIFACT
 from vyre_driver.artifacts.opening import FRAME as ENVELOPE
 from vyre_driver.artifacts.payload import FRAME as PAYLOAD
 from vyre_driver.errors import FileUnusable, InvalidContainer, InvalidInput, InvalidProgram, UnsupportedFeature
-from vyre_driver.ir import BufferAccess, BufferDecl, DataType, MemoryKind, Program, gid_x, load, store
+from vyre_driver.ir import BufferAccess, BufferDecl, DataType, MemoryKind, Program, gid_x, load, store, u32
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ZeroPointKind
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vyre_driver.artifacts.documents import Frame
+
 
 CASES = cases()
 BIN_ADD = CASES["bin_Add"]
@@ -393,3 +394,29 @@ def test_json_that_names_no_data_type_is_refused(text: str) -> None:
     with pytest.raises(InvalidContainer) as caught:
         data_type(document, document.parse(text.encode()), "it")
     assert caught.value.context["offset"] == 5
+
+
+COUNTED = Program.wrapped(
+    [BufferDecl.read("a", 0, DataType.U32), BufferDecl.output("out", 1, DataType.U32).with_count(4)],
+    (4, 1, 1),
+    [store("out", gid_x(), load("a", gid_x()) + u32(1))],
+)
+VALUES = [("x", "invocation"), ("y", "output"), ("z", "output")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        ([([2], [1]), ([0], [2])], "abi.entries[0] takes value 2, which no node before it makes"),
+        ([([1], [1])], "abi.entries[0] takes value 1, which no node before it makes"),
+        ([([0], [1]), ([0], [1])], "abi.entries[1] makes value 1, which has been made before"),
+        ([([0], [1, 1])], "abi.entries[0] makes value 1, which has been made before"),
+        ([([0, 0], [1])], "abi.entries[0] takes a value twice"),
+        ([([3], [1])], "abi.entries[0] names value 3, and there are 3"),
+    ],
+)
+def test_a_value_is_made_once_and_before_a_node_takes_it(nodes: list[tuple[list[int], list[int]]], problem: str) -> None:
+    data = artifact_of(VALUES, [(f"node {at}", COUNTED, *ports) for at, ports in enumerate(nodes)], 4)
+    with pytest.raises(InvalidContainer) as refused:
+        NeutralArtifact.from_bytes(data)
+    assert refused.value.problem.endswith(problem)

@@ -20,9 +20,8 @@ from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, VyreError
 from vyre_driver.autotune import AutotuneStore
 from vyre_driver.kernels import TunedKernel
-from vyre_driver.kernels.convolution import convolution
-from vyre_driver.kernels.convolution_shapes import ConvolutionShape, Window
-from vyre_driver.kernels.product_kinds import product
+from vyre_driver.kernels.convolution import ConvolutionShape, Window, convolution
+from vyre_driver.kernels.products import product
 from vyre_driver.kompute.timing import TimedDispatches
 
 if TYPE_CHECKING:

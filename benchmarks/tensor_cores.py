@@ -25,7 +25,7 @@ from vyre_driver.autotune import AutotuneStore
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.search.outcomes import Budget
 from vyre_driver.kernels.attention import attention_of
-from vyre_driver.kernels.product_kinds import product
+from vyre_driver.kernels.products import product
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition, Size

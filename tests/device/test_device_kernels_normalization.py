@@ -13,7 +13,7 @@ from poisoned import result
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels import layernorm, rmsnorm
-from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
+from vyre_driver.kernels.rows import LAYERNORM, RMSNORM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,9 +14,9 @@ from called_products import made, smallest, wrong, wrong_on
 
 from vyre_driver import kernels
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels import ordinary_units
+from vyre_driver.kernels import products
 from vyre_driver.kernels.attention import attention_of
-from vyre_driver.kernels.product_kinds import product
+from vyre_driver.kernels.products import product
 
 if TYPE_CHECKING:
     from vyre_driver import Driver
@@ -122,14 +122,14 @@ def test_attention_of_whole_fragments_is_that_of_float64(
 
 
 def test_heads_that_matrices_do_not_take_are_warned_of_once_or_refused(opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordinary_units, "_said", set())
+    monkeypatch.setattr(products, "_said", set())
     kernel, tensor = (kernels.attention(opened, "float16", require=one) for one in (None, "tensor"))
     q, k = np.ones((2, 9, 20), np.float16), np.ones((1, 33, 20), np.float16)
     with warnings.catch_warnings(record=True) as caught_warnings:
         warnings.simplefilter("always")
         for rows in (9, 5):
             assert wrong(kernel.definition, kernel(q[:, :rows], k, k), q[:, :rows], k, k) is None
-        monkeypatch.setattr(ordinary_units, "_said", set())
+        monkeypatch.setattr(products, "_said", set())
         kernel(*map(opened.buffer, (q, k, k)))  # buffers take another way there
     _, n, depth = kernel.definition.fragment(kernel.device)
     problem = f"20 elements of a head are no multiple of {n if 20 % n else depth}"

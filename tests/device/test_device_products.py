@@ -18,10 +18,9 @@ from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.search.outcomes import Status
 from vyre_driver.autotune.store.records import size_text
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels import ordinary_units
-from vyre_driver.kernels.product_kinds import product
+from vyre_driver.kernels import products
 from vyre_driver.kernels.product_numbers import dtype_of, rounded
-from vyre_driver.kernels.products import Product
+from vyre_driver.kernels.products import Product, product
 
 if TYPE_CHECKING:
     from vyre_driver import Driver
@@ -284,7 +283,7 @@ def test_int8_sums_as_many_products_as_int32_holds_and_no_more(opened: Driver) -
 def test_that_a_device_has_no_matrices_is_told_once_and_refused_where_they_are_required(
     opened: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordinary_units, "_said", set())
+    monkeypatch.setattr(products, "_said", set())
     lacking = [(dtype, made(opened, product(dtype)).definition) for dtype in ("float16", "bfloat16", "int8")]
     lacking = [one for one in lacking if not one[1].is_on_matrices(made(opened, one[1]).device)]
     with warnings.catch_warnings(record=True) as caught_warnings:

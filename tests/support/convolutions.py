@@ -8,9 +8,8 @@ import numpy as np
 from poisoned import result
 
 from vyre_driver.autotune.measure.definition import DeviceFacts
-from vyre_driver.kernels.convolution import convolution
-from vyre_driver.kernels.convolution_shapes import Window
-from vyre_driver.kernels.product_tilings import fragment_of
+from vyre_driver.kernels.convolution import Window, convolution
+from vyre_driver.kernels.product_plans import fragment_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,8 +13,7 @@ from literals import DEVICE, device, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.attention import attention_of
-from vyre_driver.kernels.attention_shapes import AttentionShape, attention_shape
+from vyre_driver.kernels.attention import AttentionShape, attention_of, attention_shape
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
 
 Shape = tuple[int, ...]

@@ -10,8 +10,7 @@ from literals import DEVICE, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, LimitExceeded, VyreError
-from vyre_driver.kernels.convolution import convolution
-from vyre_driver.kernels.convolution_shapes import MOST, Window
+from vyre_driver.kernels.convolution import MOST, Window, convolution
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import Plan

@@ -13,15 +13,13 @@ from literals import DEVICE, LIMITS, refusal
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels import quantized_int4, quantized_int8
-from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
-from vyre_driver.kernels.quantized import INT4, INT8
+from vyre_driver.kernels.linear import INT4, INT8, LINEAR_INT4, LINEAR_INT8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.autotune.search.space import Limits
-    from vyre_driver.kernels.linear import Linear
-    from vyre_driver.kernels.quantized import WeightFormat
+    from vyre_driver.kernels.linear import Linear, WeightFormat
 
 FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))
 BOTH = [LINEAR_INT4, LINEAR_INT8]

@@ -12,9 +12,9 @@ from literals import DEVICE, LIMITS, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kernels.common import grid_of
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
-from vyre_driver.kernels.softmax import SOFTMAX
-from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.rows import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
 from vyre_driver.specialization import specialize
 

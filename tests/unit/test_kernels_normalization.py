@@ -12,7 +12,7 @@ from literals import DEVICE, LIMITS, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.normalization import LAYERNORM, RMSNORM
+from vyre_driver.kernels.rows import LAYERNORM, RMSNORM
 from vyre_driver.specialization import specialize
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ def test_rows_of_whole_vectors_of_16_bytes_are_read_as_vectors(
 def test_a_row_longer_than_its_tile_is_split(definition: KernelDefinition, numbers: int) -> None:
     plan = definition.plan(definition.call(given(definition, 3, 16385, F16), {}, FIRST, FACTS))
     assert [(step.module.name, step.buffers, step.workgroups) for step in plan.steps] == [
-        (f"{definition.name}_f16_statistics.spv", ("x", "statistics"), (6, 1, 1)),
-        (f"{definition.name}_f16_apply.spv", (*definition.inputs, "y", "statistics"), (6, 1, 1)),
+        (f"{definition.name}_f16_statistics.spv", ("x", "parts"), (6, 1, 1)),
+        (f"{definition.name}_f16_apply.spv", (*definition.inputs, "y", "parts"), (6, 1, 1)),
     ]
-    assert dict(plan.temporaries) == {"statistics": Operand((3, 2, numbers), F32)}
+    assert dict(plan.temporaries) == {"parts": Operand((3, 2, numbers), F32)}
 
 
 def test_what_is_moved_is_both_matrices_and_what_is_there_for_a_column() -> None:

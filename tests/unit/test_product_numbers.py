@@ -12,8 +12,9 @@ import pytest
 from literals import refusal
 
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.product_kinds import product
-from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, element_of, float32_of, rounded
+from vyre_driver.kernels.product_numbers import ACTIVATION_FUNCTIONS, as_float64, element_of, float32_of, rounded
+from vyre_driver.kernels.products import product
+from vyre_driver.matrices.activations import ACTIVATIONS as EMITTED
 from vyre_driver.matrices.elements import BF16, F16
 from vyre_driver.matrices.epilogue import ACTIVATIONS as EMITTED
 
@@ -73,13 +74,13 @@ def test_what_is_beyond_float16_is_infinite() -> None:
 def test_activations_in_numpy_are_the_formulas() -> None:
     x = np.linspace(-12, 12, 4801)
     gelu = np.array([one / 2 * math.erfc(-one / math.sqrt(2)) for one in x])
-    assert np.abs(ACTIVATIONS["gelu"](x) - gelu).max() < 1.5e-7 * 6
-    np.testing.assert_allclose(ACTIVATIONS["silu"](x), x / (1 + np.exp(-x)), rtol=1e-15)
-    assert np.array_equal(ACTIVATIONS["relu"](x), np.maximum(x, 0))
-    assert np.array_equal(ACTIVATIONS[None](x), x)
-    assert set(ACTIVATIONS) == {None, *EMITTED}
+    assert np.abs(ACTIVATION_FUNCTIONS["gelu"](x) - gelu).max() < 1.5e-7 * 6
+    np.testing.assert_allclose(ACTIVATION_FUNCTIONS["silu"](x), x / (1 + np.exp(-x)), rtol=1e-15)
+    assert np.array_equal(ACTIVATION_FUNCTIONS["relu"](x), np.maximum(x, 0))
+    assert np.array_equal(ACTIVATION_FUNCTIONS[None](x), x)
+    assert set(ACTIVATION_FUNCTIONS) == {None, *EMITTED}
     with np.errstate(all="ignore"):
-        of_nan = [np.isnan(one(np.array([np.nan])))[0] for one in ACTIVATIONS.values()]
+        of_nan = [np.isnan(one(np.array([np.nan])))[0] for one in ACTIVATION_FUNCTIONS.values()]
     assert of_nan == [True] * 4
 
 

@@ -14,8 +14,8 @@ from literals import LIMITS, device, refusal
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Step
 from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.kernels.product_kinds import product
-from vyre_driver.kernels.product_tilings import fragment_for, holds_sums, untuned
+from vyre_driver.kernels.product_plans import fragment_for, holds_sums, untuned
+from vyre_driver.kernels.products import product
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
 from vyre_driver.matrices.product import parts_module, product_module

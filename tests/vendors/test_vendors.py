@@ -21,7 +21,7 @@ import numpy as np
 from vyre_driver import Driver
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.attention import attention_of
-from vyre_driver.kernels.product_kinds import product
+from vyre_driver.kernels.products import product
 from vyre_driver.autotune.measure.tuned import TunedKernel
 with Driver() as driver:
     names = "saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "layernorm", "rmsnorm", "matmul"

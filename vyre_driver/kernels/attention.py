@@ -16,9 +16,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.attention_shapes import AttentionShape, attention_shape
-from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.ordinary_units import warn_once
+from vyre_driver.kernels.common import check_parameters, grid_of, zeros_plan
 from vyre_driver.kernels.product_numbers import (
     FLOATS,
     as_float64,
@@ -29,10 +27,8 @@ from vyre_driver.kernels.product_numbers import (
     name_of,
     rounded,
 )
-from vyre_driver.kernels.product_plans import bits_of_float, subgroup_config
-from vyre_driver.kernels.product_tilings import fragment_for, holds_sums, lack_of
-from vyre_driver.kernels.tiles import grid_of
-from vyre_driver.kernels.zeros import zeros_plan
+from vyre_driver.kernels.product_plans import bits_of_float, fragment_for, holds_sums, lack_of, subgroup_config
+from vyre_driver.kernels.products import warn_once
 from vyre_driver.matrices.attention import PUSHED, attention_module
 from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
 from vyre_driver.matrices.elements import BF16, F16, F32
@@ -45,8 +41,85 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.kernels.product_numbers import Numbers
-    from vyre_driver.kernels.product_tilings import Fragment
+    from vyre_driver.kernels.product_plans import Fragment
     from vyre_driver.matrices.elements import ElementType
+
+    Shape = tuple[int, ...]
+
+_AXES = (3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """``heads`` of ``queries`` rows for each of a batch, ``kv_heads`` of ``keys`` rows, all of ``head`` elements."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    queries: int
+    keys: int
+    head: int
+    out: Shape
+    heads_first: bool
+
+    @property
+    def q_steps(self) -> tuple[int, int, int]:
+        """Elements from a row of q to the next one, from a head, and from an entry of the batch."""
+        return self._steps(self.heads, self.queries)
+
+    @property
+    def k_steps(self) -> tuple[int, int, int]:
+        """The same of k and v."""
+        return self._steps(self.kv_heads, self.keys)
+
+    def _steps(self, heads: int, rows: int) -> tuple[int, int, int]:
+        row, of_head = (self.head, rows * self.head) if self.heads_first else (heads * self.head, self.head)
+        return row, of_head, heads * rows * self.head
+
+    @property
+    def size(self) -> tuple[int, int, int, int, int]:
+        """The batch, heads, queries, keys and elements of a row."""
+        return self.batch, self.heads, self.queries, self.keys, self.head
+
+
+def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: bool = True) -> AttentionShape:
+    """Return what arrays of shape ([batch,] heads, rows, elements) make, or ([batch,] rows, heads, elements).
+
+    Raises
+    ------
+    InvalidInput
+        If they do not fit each other.
+    """
+    axes = "heads, rows" if heads_first else "rows, heads"
+    if len(q) not in _AXES:
+        raise InvalidInput(
+            f"q of {kernel} has the shape {q}, and must have the axes ([batch,] {axes}, elements)",
+            fix="reshape it: one head, or a batch of one, is an axis of 1",
+            binding="q",
+        )
+    for name, shape in (("k", k), ("v", v)):
+        if len(shape) != len(q):
+            raise InvalidInput(
+                f"{name} of {kernel} has the shape {shape} and q {q}, and all must have the axes ([batch,] {axes}, elements), "
+                "with a batch or without one",
+                fix="reshape one of them: a batch of one is an axis of 1",
+                binding=name,
+            )
+    if k != v or k[:-3] != q[:-3] or k[-1] != q[-1]:
+        raise InvalidInput(
+            f"q of {kernel} has the shape {q}, k {k} and v {v}: k and v must be of one shape, and all of one batch and one "
+            "number of elements",
+            fix="give arrays that fit each other",
+        )
+    at_heads, at_rows = (-3, -2) if heads_first else (-2, -3)
+    heads, kv_heads = q[at_heads], k[at_heads]
+    if heads and (not kv_heads or heads % kv_heads):
+        raise InvalidInput(
+            f"{kernel} got {heads} heads of queries and {kv_heads} of keys: no whole number of the one for each of the other",
+            fix="give as many heads of queries for each head of keys",
+        )
+    return AttentionShape(q[0] if len(q) == max(_AXES) else 1, heads, kv_heads, q[at_rows], k[at_rows], q[-1], q, heads_first)
+
 
 _NAMES = ("q", "k", "v")
 _VECTORS, _BITS = np.dtype((np.uint32, 4)), np.dtype(np.uint16)

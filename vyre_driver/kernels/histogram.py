@@ -15,15 +15,16 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDef
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.long_arrays import (
+from vyre_driver.kernels.common import (
     MAX_COUNT,
     PaddedBuffers,
     blocks,
     check_parameters,
     checked_count,
     over_shared_memory,
+    zeros_plan,
+    zeros_step,
 )
-from vyre_driver.kernels.zeros import zeros_plan, zeros_step
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

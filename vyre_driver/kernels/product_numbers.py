@@ -122,4 +122,9 @@ def _gelu(x: Numbers) -> Numbers:
     return found
 
 
-ACTIVATIONS: dict[str | None, Callable[[Numbers], Numbers]] = {None: lambda x: x, "relu": _relu, "silu": _silu, "gelu": _gelu}
+ACTIVATION_FUNCTIONS: dict[str | None, Callable[[Numbers], Numbers]] = {
+    None: lambda x: x,
+    "relu": _relu,
+    "silu": _silu,
+    "gelu": _gelu,
+}

@@ -5,30 +5,129 @@ The code is emitted by :mod:`vyre_driver.matrices`. Source: Vulkan 1.4, ``VK_KHR
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.long_arrays import check_parameters
-from vyre_driver.kernels.product_numbers import ACTIVATIONS, as_float64, check_element, dtype_of, float32_of, rounded
-from vyre_driver.kernels.product_plans import ProductPlan, described, module_of
-from vyre_driver.kernels.product_shapes import ProductShape, product_shape
-from vyre_driver.kernels.product_tilings import fragment_of, lack_of, space_of, untuned
-from vyre_driver.kernels.zeros import zeros_plan
+from vyre_driver.kernels.common import check_parameters, zeros_plan
+from vyre_driver.kernels.product_numbers import (
+    ACTIVATION_FUNCTIONS,
+    as_float64,
+    check_element,
+    dtype_of,
+    element_of,
+    float32_of,
+    name_of,
+    rounded,
+)
+from vyre_driver.kernels.product_plans import ProductPlan, described, fragment_of, lack_of, module_of, space_of, untuned
+from vyre_driver.matrices.activations import ACTIVATIONS
+from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
+from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
-    from vyre_driver.matrices.description import ProductDescription
+    from vyre_driver.driver import Driver
+    from vyre_driver.kernels.attention import Attention
     from vyre_driver.matrices.elements import ElementType
     from vyre_driver.spirv.module import SpirvModule
+
+    Shape = tuple[int, ...]
+
+_MATRIX_AXES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShape:
+    """A batch of products of (m, k) and (k, n) to (m, n); an operand whose matrices are one for all has 0 as ``*_step``."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a_step: int
+    b_step: int
+    out: Shape
+
+    @property
+    def size(self) -> tuple[int, int, int, int]:
+        """The batch, m, n and k."""
+        return self.batch, self.m, self.n, self.k
+
+
+def _batch_fix(names: tuple[str, str], shapes: tuple[Shape, Shape]) -> str:
+    """Return how two arrays whose batches differ become a product: as one matrix for all, reshaped, or repeated."""
+    batches = [shape[:-2] for shape in shapes]
+    for name, shape, batch in zip(names, shapes, batches, strict=True):
+        if math.prod(batch) == 1:
+            return f"give {name}.reshape{shape[-2:]}, one matrix for all"
+    if math.prod(batches[0]) == math.prod(batches[1]):
+        return f"give {names[1]}.reshape{(*batches[0], *shapes[1][-2:])}"
+    axes = itertools.zip_longest(*(batch[::-1] for batch in batches), fillvalue=1)
+    pairs = list(axes)[::-1]
+    if any(one != other and 1 not in (one, other) for one, other in pairs):
+        return "give batches of one shape, or one matrix for all"
+    batch = tuple(other if one == 1 else one for one, other in pairs)
+    repeated = [
+        f"numpy.broadcast_to({name}, {(*batch, *shape[-2:])})"
+        for name, shape in zip(names, shapes, strict=True)
+        if shape[:-2] != batch
+    ]
+    return f"give {' and '.join(repeated)}"
+
+
+def product_shape(
+    kernel: str, names: tuple[str, str], shapes: tuple[Shape, Shape], transposed: tuple[bool, bool]
+) -> ProductShape:
+    """Return what the product of arrays of these shapes is.
+
+    Axes before the last two are the batch: as many for both, or none for one of them. Rows of an ``a`` that is not transposed
+    are those of one matrix where ``b`` is one.
+
+    Raises
+    ------
+    InvalidInput
+        If the arrays do not fit each other.
+    """
+    for name, shape in zip(names, shapes, strict=True):
+        if len(shape) < _MATRIX_AXES:
+            raise InvalidInput(
+                f"{name} of {kernel} has the shape {shape}, and must have two axes or more",
+                fix="give a matrix: reshape a vector to one row or one column",
+                binding=name,
+            )
+    (m, k), (inner, n) = (shape[:-3:-1] if swapped else shape[-2:] for shape, swapped in zip(shapes, transposed, strict=True))
+    if k != inner:
+        stored = zip(names, transposed, strict=True) if names == ("a", "b") else ()  # linear's weight is always (n, k)
+        swapped = "".join(f", {name} is transposed" for name, is_transposed in stored if is_transposed)
+        raise InvalidInput(
+            f"{names[0]} of {kernel} has the shape {shapes[0]} and {names[1]} {shapes[1]}{swapped}: rows of {k} numbers, and "
+            f"columns of {inner}",
+            fix=f"give {names[1]} of shape {f'(..., n, {k})' if transposed[1] else f'(..., {k}, n)'}",
+        )
+    of_a, of_b = (shape[:-2] for shape in shapes)
+    if of_a and of_b and of_a != of_b:
+        raise InvalidInput(
+            f"{names[0]} of {kernel} is a batch of {of_a} matrices and {names[1]} one of {of_b}",
+            fix=_batch_fix(names, shapes),
+        )
+    if not of_b and not transposed[0]:
+        return ProductShape(1, math.prod(of_a) * m, n, k, m * k, k * n, (*of_a, m, n))
+    of_out = of_a or of_b
+    return ProductShape(math.prod(of_out), m, n, k, m * k if of_a else 0, k * n if of_b else 0, (*of_out, m, n))
+
 
 OUT = "out"
 _CHOSEN = frozenset(
@@ -169,7 +268,7 @@ class Product(KernelDefinition):
             if not result.out.is_float:
                 return np.asarray(found, np.int32)
             extra = dict(zip(result.extra_buffers, (as_float64(one, result.out) for one in arrays[2:]), strict=True))
-            found = ACTIVATIONS[result.activation](found * self._scale({"scale": scale}) + extra.get("bias", 0.0))
+            found = ACTIVATION_FUNCTIONS[result.activation](found * self._scale({"scale": scale}) + extra.get("bias", 0.0))
             operands = dict(zip(self.inputs, (Operand(one.shape, one.dtype) for one in arrays), strict=True))
             return rounded(found + extra.get("residual", 0.0), result.out, self._out_dtype(operands))
 
@@ -221,3 +320,104 @@ class Product(KernelDefinition):
                 parameter="scale",
             )
         return found
+
+
+_PACKAGE = __name__.partition(".")[0]
+_said: set[str] = set()
+
+
+class PerformanceWarning(UserWarning):
+    """A kernel runs, and slower than on a device that has what it is made for."""
+
+
+def warn_once(text: str) -> None:
+    """Warn with a text, unless this process has before, at the line that called into this package."""
+    if text in _said:
+        return
+    _said.add(text)
+    frame, level = sys._getframe(1), 2  # noqa: SLF001 -- how deep it is depends on whether a call brings buffers
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, PerformanceWarning, stacklevel=level)
+
+
+TENSOR = "tensor"
+_OPERANDS = {"float16": F16, "bfloat16": BF16, "int8": S8, "float32": F32}
+_RESULTS = {"float16": F16, "bfloat16": BF16, "float32": F32, "int32": S32}
+SHORT = {F16: "f16", BF16: "bf16", F32: "f32", S8: "int8", S32: "int32"}
+_UNCUT = Tiling((1, 1, 1), (1, 1), SCALAR, 1)  # until a device and a candidate are known
+
+
+def product(  # noqa: PLR0913 -- by keyword
+    dtype: DTypeLike,
+    *,
+    out_dtype: DTypeLike | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    bias: bool = False,
+    residual: bool = False,
+    activation: str | None = None,
+    names: tuple[str, str] = ("a", "b"),
+) -> Product:
+    """Return the definition of a product.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of such types, or with such an activation.
+    """
+    operand = element_of(dtype, _OPERANDS, "operands")
+    accumulator = F32 if operand.is_float else S32
+    out = accumulator if out_dtype is None else element_of(out_dtype, _RESULTS, "results")
+    if not out.is_float and (operand.is_float or bias or residual or activation is not None):
+        raise InvalidInput(
+            f"results of {name_of(out)} are sums of int8 as they are, and {name_of(operand)} with "
+            f"bias={bias}, residual={residual}, activation={activation!r} was asked for",
+            fix="give out_dtype float32, float16 or bfloat16",
+        )
+    for name, flag in {"transpose_a": transpose_a, "transpose_b": transpose_b, "bias": bias, "residual": residual}.items():
+        if type(flag) is not bool:
+            raise InvalidInput(
+                f"{name} is of type {type(flag).__name__}, and says whether there is one",
+                fix="give True or False, and arrays with each call",
+                parameter=name,
+            )
+    if activation is not None and (not isinstance(activation, str) or activation not in ACTIVATIONS):
+        raise InvalidInput(
+            f"there is no activation {activation!r}",
+            fix=f"give None or one of {', '.join(ACTIVATIONS)}",
+            parameter="activation",
+        )
+    result = Result(accumulator, out, bias, residual, activation)
+    layout = ("t" if transpose_a else "n") + ("t" if transpose_b else "n")
+    parts = ["product", SHORT[operand], *([] if layout == "nn" else [layout]), *([] if out == accumulator else [SHORT[out]])]
+    name = "_".join([*parts, *result.extra_buffers, *([] if activation is None else [activation])])
+    description = ProductDescription(operand, result, _UNCUT, transpose_a, transpose_b, is_aligned=False, is_direct=False)
+    return Product(name, description, (*names, *result.extra_buffers))
+
+
+def on_driver(driver: Driver, definition: Product | Attention, element: ElementType, require: str | None) -> TunedKernel:
+    """Return a kernel on a driver; that the device has no matrices for its operands is warned of once (PerformanceWarning).
+
+    Raises
+    ------
+    InvalidInput
+        If ``require`` is neither None nor ``"tensor"``.
+    UnsupportedFeature
+        If it is ``"tensor"`` and the device has no such matrices; as ``TunedKernel``.
+    """
+    if require is not None and (not isinstance(require, str) or require != TENSOR):
+        raise InvalidInput(f"require is {require!r}", fix=f"give None or {TENSOR!r}", parameter="require")
+    kernel = TunedKernel(driver, definition)
+    if definition.is_on_matrices(kernel.device):
+        return kernel
+    lack = definition.lack(kernel.device)
+    if require is not None:
+        raise UnsupportedFeature(
+            f"{definition.public_name} is to run on tensor cores, and {lack}",
+            fix="leave require out to run it on ordinary units, or choose another device",
+            feature="cooperativeMatrix",
+        )
+    if element is not F32:
+        warn_once(f"{lack}: it is multiplied on ordinary units, which are slower")
+    return kernel

@@ -16,8 +16,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.long_arrays import SIZES, PaddedBuffers, check_parameters, checked_count, tiles
-from vyre_driver.kernels.zeros import zeros_plan
+from vyre_driver.kernels.common import SIZES, PaddedBuffers, check_parameters, checked_count, tiles, zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

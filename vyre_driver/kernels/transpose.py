@@ -10,8 +10,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
-from vyre_driver.kernels.tiles import check_matrices, grid_of, refuse_parameters
-from vyre_driver.kernels.zeros import zeros_plan
+from vyre_driver.kernels.common import check_matrices, grid_of, refuse_parameters, zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

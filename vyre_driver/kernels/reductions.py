@@ -1,9 +1,18 @@
-"""reduce_sum and reduce_max: reduce an array to one number.
+"""reduce_sum and reduce_max reduce an array to one number; inclusive_scan gives its running sums, ``numpy.cumsum``.
 
-Two dispatches: the workgroups share the array and leave a number each, and one workgroup goes through these. Nothing is added
-atomically, so a sum of floats is the same whenever device and constants are. Sums of integers wrap around.
+A reduction is two dispatches: the workgroups share the array and leave a number each, and one workgroup goes through these.
+Nothing is added atomically, so a sum of floats is the same whenever device and constants are. The maximum is numpy's: a NaN
+wins. Floats are compared by their bits: +0 is greater than -0, denormal numbers count.
 
-The maximum is numpy's: a NaN wins. Floats are compared by their bits: +0 is greater than -0, denormal numbers count.
+A scan is three: each workgroup sums its run of the array, one workgroup scans these sums, and each goes through its run again
+from the sum before it. That reads the array twice. A single pass (each workgroup looking back for the sums of those before
+it) would read it once, and may hang: Vulkan does not promise that a workgroup which others wait for is running. Floats are
+added in another order than numpy's, and closer to the exact sums than its one running sum; a device may make zero of
+denormal numbers.
+
+Sums of integers wrap around.
+
+Source: Vulkan 1.3, "Shader Execution" (no order among workgroups).
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.long_arrays import (
+from vyre_driver.kernels.common import (
     BLOCKS,
     SIZES,
     VECTOR,
@@ -26,8 +35,8 @@ from vyre_driver.kernels.long_arrays import (
     checked_count,
     over_shared_memory,
     variant,
+    zeros_plan,
 )
-from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -59,7 +68,7 @@ def float_tolerance(count: int) -> float:
     return (200 + turns) * 2.0**-24
 
 
-def _rule(candidate: Candidate, limits: Limits) -> str | None:
+def _reduction_rule(candidate: Candidate, limits: Limits) -> str | None:
     return over_shared_memory(candidate.workgroup_size[0], limits)
 
 
@@ -96,7 +105,7 @@ class Reduction(NumbersKernel):
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 64 candidates, without those whose workgroups share more than the device has."""
-        return TuningSpace(BLOCKWISE, _rule)
+        return TuningSpace(BLOCKWISE, _reduction_rule)
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (n,); raises InvalidInput."""
@@ -147,3 +156,65 @@ class Reduction(NumbersKernel):
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of the array and of the result."""
         return 4 * size[0] + 4
+
+
+def _scan_rule(candidate: Candidate, limits: Limits) -> str | None:
+    """A word for each vector of a tile, and its sum."""
+    return over_shared_memory(candidate.workgroup_size[0] * candidate["UNROLL"] + 1, limits)
+
+
+@dataclass(frozen=True)
+class InclusiveScan(NumbersKernel):
+    """``inclusive_scan(x)``: float32, uint32 or int32 of shape (n,), n from 1 to 2^30 - 1, to an array like it.
+
+    ``out`` may be the buffer of ``x``.
+    """
+
+    name = "inclusive_scan"
+    may_overwrite = True
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the two of the passes, with or without subgroups, and the one that copies a few words."""
+        return variant("scan", device), variant("reduce", device), shipped_module("copy_words")
+
+    def space(self, _device: DeviceFacts) -> TuningSpace:
+        """Return 64 candidates, without those whose workgroups share more than the device has."""
+        return TuningSpace(BLOCKWISE, _scan_rule)
+
+    def plan(self, call: Call) -> Plan:
+        """Return three dispatches, or one where one workgroup does it all."""
+        (count,), x, candidate = call.size, call.operands["x"], call.candidate
+        if not count:
+            return zeros_plan("out", (0,), x.dtype)
+        padded = PaddedBuffers(count)
+        specs = {**dict(candidate.constants), "KIND": SUMS[x.dtype.name]}
+        module = variant("scan", call.device)
+        source, target = padded.read("x", x), padded.written("out", x)
+        groups = blocks(count, candidate)
+        if groups == 1:  # nothing comes before it: no offset is read
+            step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
+            return Plan((*padded.before, step, *padded.after), {"out": x}, padded.temporaries)
+        in_runs = {**specs, "CONSECUTIVE": True}
+        steps = (
+            Step(variant("reduce", call.device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
+            Step(module, ("sums", "sums", "offsets"), (1, 1, 1), specs, {"count": groups}),
+            Step(module, (source, "offsets", target), (groups, 1, 1), specs, {"count": count}),
+        )
+        sums = Operand((max(groups, VECTOR),), x.dtype)
+        return Plan(steps, {"out": x}, {"sums": sums, "offsets": sums})
+
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
+        """Return numpy's: of floats in float64, each rounded once, of integers wrapped around."""
+        (x,) = arrays
+        if x.dtype != np.float32:
+            return np.cumsum(x, dtype=x.dtype)
+        with np.errstate(all="ignore"):
+            return np.cumsum(x, dtype=np.float64).astype(np.float32)
+
+    def tolerance(self, size: Size) -> float:
+        """Return that of the last sum, the largest where all numbers have one sign."""
+        return float_tolerance(size[0])
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of one array in and one out; the three dispatches read it twice."""
+        return 8 * size[0]

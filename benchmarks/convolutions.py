@@ -25,7 +25,7 @@ from vyre_driver.kernels.products import product
 from vyre_driver.kompute.timing import TimedDispatches
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.measure.bound_plan import BoundPlan
+    from vyre_driver.autotune.measure.tuned import BoundPlan
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.kompute.buffer import Buffer
 

@@ -26,8 +26,7 @@ from vyre_driver.kompute.timing import TimedDispatches
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.autotune.measure.bound_plan import BoundPlan
-    from vyre_driver.autotune.measure.tuned import TunedKernel
+    from vyre_driver.autotune.measure.tuned import BoundPlan, TunedKernel
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.runtime.bound import BoundKernel
 

@@ -19,7 +19,7 @@ from vyre_driver import Driver
 
 if TYPE_CHECKING:
     from vyre_driver import Buffer
-    from vyre_driver.autotune.measure.bound_plan import BoundPlan
+    from vyre_driver.autotune.measure.tuned import BoundPlan
 
 _EXAMPLE = Path(__file__).parent.parent / "examples" / "kernels" / "transformer.py"
 _CHECKED_TOKENS = 512

@@ -266,7 +266,7 @@ def test_without_a_home_a_file_has_to_be_named(monkeypatch: pytest.MonkeyPatch, 
 def test_what_cannot_be_meant_is_refused_before_a_device_is_opened(
     arguments: tuple[str, ...], complaint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vyre_driver.cli.tune_run.Driver", None)
+    monkeypatch.setattr("vyre_driver.cli.tune.Driver", None)
     status, (out, told) = main(["tune", "run", *arguments]), capsys.readouterr()
     assert (status, out, told.count("\n"), told.startswith(f"vyre-driver: error {complaint}")) == (2, "", 1, True)
 

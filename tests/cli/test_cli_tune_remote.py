@@ -12,7 +12,7 @@ from signing import BUILDER, STRANGER, key_file, trust_file
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.autotune.store.text import AutotuneText, format_text
-from vyre_driver.cli import main, tune_remote
+from vyre_driver.cli import cache_entries, main
 from vyre_driver.identity import device_fields
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.envelope import signed_record
@@ -51,7 +51,7 @@ def records(path: Path) -> list[AutotuneRecord]:
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tune_remote, "physical_devices", lambda: [DEVICE])
+    monkeypatch.setattr(cache_entries, "physical_devices", lambda: [DEVICE])
     (tmp_path / "shared").mkdir()
     monkeypatch.setenv("VYRE_CACHE_REMOTE", f"file:{tmp_path}/shared")
     monkeypatch.setenv("VYRE_CACHE_SIGN_KEY_FILE", str(key_file(tmp_path / "key")))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from example_programs import example
 
-from vyre_driver.autotune.choice import program_space
+from vyre_driver.autotune.target import program_space
 from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, cast, gid_x, if_, let, load, return_, store, var
 
 pytestmark = pytest.mark.device

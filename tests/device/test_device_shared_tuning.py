@@ -11,8 +11,8 @@ from tuned_code import key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Candidate
-from vyre_driver.autotune.choice import program_target
 from vyre_driver.autotune.measure import calls
+from vyre_driver.autotune.target import program_target
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.target.config import DispatchConfig
 

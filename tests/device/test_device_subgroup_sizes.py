@@ -13,7 +13,7 @@ from tuned_code import FEW, X, floats, key, saxpy
 
 from vyre_driver import Driver, ProgramConfig
 from vyre_driver.autotune import Axis, Candidate, Status, TuningSpace
-from vyre_driver.autotune.choice import module_target, program_target
+from vyre_driver.autotune.target import module_target, program_target
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded, UnsupportedFeature
 from vyre_driver.lowering.program import prepare_for

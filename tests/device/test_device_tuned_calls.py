@@ -15,7 +15,7 @@ from tuned_code import COUNT, FEW, X, key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Axis, Candidate, Status, TuningSpace
-from vyre_driver.autotune.choice import module_target
+from vyre_driver.autotune.target import module_target
 from vyre_driver.errors import InvalidInput, InvalidSpecialization
 from vyre_driver.specialization.values import SpecMap, SpecValue
 from vyre_driver.target.config import DispatchConfig

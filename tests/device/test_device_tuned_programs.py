@@ -12,8 +12,8 @@ from tuned_code import FEW, X, floats, key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Candidate, Status
-from vyre_driver.autotune.choice import program_target
 from vyre_driver.autotune.measure import calls
+from vyre_driver.autotune.target import program_target
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidProgram, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store

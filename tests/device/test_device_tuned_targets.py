@@ -12,8 +12,8 @@ from made_kernels import TurningKernel
 from tunings import floats, limit_memory, memory_in_use, words
 
 from vyre_driver import Buffer, Driver, kernels
-from vyre_driver.autotune.measure.bound_plan import BoundPlan
 from vyre_driver.autotune.measure.definition import KernelDefinition, Plan, Step
+from vyre_driver.autotune.measure.tuned import BoundPlan
 from vyre_driver.autotune.search.space import TuningSpace
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels import KERNELS, TunedKernel

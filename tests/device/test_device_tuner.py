@@ -23,7 +23,7 @@ from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.store.timings import parse_timings
+from vyre_driver.autotune.store.record import parse_timings
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import KomputeDevice

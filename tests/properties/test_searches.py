@@ -11,8 +11,7 @@ from made_trials import RIGHT, Lab, MadeTrial, agrees, place_of
 
 from vyre_driver.autotune import Budget, Status
 from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
-from vyre_driver.autotune.search.race import TIE, Timing, survivors, winner
-from vyre_driver.autotune.search.search import search
+from vyre_driver.autotune.search.search import TIE, Timing, search, survivors, winner
 from vyre_driver.errors import DispatchTimeout, TuningFailed
 
 if TYPE_CHECKING:

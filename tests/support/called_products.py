@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from poisoned import result
 
-from vyre_driver.autotune.measure.outputs import difference
+from vyre_driver.autotune.measure.trials import difference
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import UnsupportedFeature
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_driver.autotune.search.race import (
+from vyre_driver.autotune.search.search import (
     FINALISTS,
     PRECISE,
     STABLE,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore, AutotuneWarning
-from vyre_driver.autotune.store import file as autotune_file
+from vyre_driver.autotune.store import store as autotune_file
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def test_a_lock_that_another_holds_is_waited_for_only_so_long(path: Path) -> Non
 def test_a_child_that_was_forked_during_a_save_does_not_keep_the_lock(path: Path, run_python: RunChild) -> None:
     code = """
 import os, sys
-from vyre_driver.autotune.store.file import locked
+from vyre_driver.autotune.store.store import locked
 reading, writing = os.pipe()
 with locked(sys.argv[1], 1):
     child = os.fork()
@@ -247,7 +247,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_lock_of_a_dead_process_blocks_nobody(path: Path, run_python: RunChild) -> None:
-    code = "import os, sys; from vyre_driver.autotune.store.file import locked\nwith locked(sys.argv[1], 1): os._exit(3)"
+    code = "import os, sys; from vyre_driver.autotune.store.store import locked\nwith locked(sys.argv[1], 1): os._exit(3)"
     assert run_python("-c", code, str(path)).status == 3
     assert (store_of((ONE, record(1))).save_if_dirty(path, wait_s=0), on_disk(path)) == (True, {ONE: 1})
 

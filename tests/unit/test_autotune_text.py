@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord
 from vyre_driver.autotune.store import text as autotune_text
+from vyre_driver.autotune.store.record import Timing, format_timings, parse_timings
 from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
-from vyre_driver.autotune.store.timings import Timing, format_timings, parse_timings
 from vyre_driver.errors import InvalidAutotuneRecord
 
 KEY = AutotuneKey("00" * 16, "adapter")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from vyre_driver.autotune.measure.outputs import difference
+from vyre_driver.autotune.measure.trials import difference
 from vyre_driver.kernels import KERNELS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from literals import device
 from spirv_machine import decoded
 
-from vyre_driver.autotune.choice import program_space, program_target
+from vyre_driver.autotune.target import program_space, program_target
 from vyre_driver.errors import InvalidDispatchConfig, UnsupportedFeature
 from vyre_driver.identity.keys import policy_fields
 from vyre_driver.ir import BufferDecl, DataType, Program, atomic_add, buf_len, f32, fma, gid_x, if_, let, load, store

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from literals import LIMITS
 
-from vyre_driver.autotune.choice import program_space
 from vyre_driver.autotune.search.space import Candidate
+from vyre_driver.autotune.target import program_space
 from vyre_driver.errors import InvalidTuningSpace
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl

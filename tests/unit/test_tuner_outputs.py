@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from vyre_driver.autotune.measure.outputs import POISON, difference, unwritten
+from vyre_driver.autotune.measure.trials import POISON, difference, unwritten
 
 exact = partial(difference, tolerance=0.0)
 near = partial(difference, tolerance=0.01)

@@ -9,7 +9,7 @@ import pytest
 from literals import device
 
 from vyre_driver.autotune import AutotuneRecord, Axis, Candidate, TuningSpace
-from vyre_driver.autotune.columns import Columns, candidate_of, columns_of
+from vyre_driver.autotune.target import Columns, candidate_of, columns_of
 from vyre_driver.errors import InvalidTuningSpace
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.store.records import PATIENCE_S
-from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
+from vyre_driver.autotune.store.text import format_record, parse
 from vyre_driver.distributed.scheduling import MEASURED, RECORDS
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FleetRecords:
     def tell(self, key: AutotuneKey, record: AutotuneRecord) -> None:
         """Give the fleet a record that was measured here."""
         if record.identity:
-            text = format_text(AutotuneText({(key, record.identity): record}))
+            text = format_record(key, record)
             message = {"op": MEASURED, "name": list(_name(key)), "identity": record.identity, "text": text}
             self._worker.loop.add_callback(self._worker.batched_send, message)
 

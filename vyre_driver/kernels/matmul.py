@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.bound_plan import BoundPlan
+    from vyre_driver.autotune.measure.tuned import BoundPlan
     from vyre_driver.driver import Driver
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule

@@ -20,8 +20,8 @@ from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_to
 from vyre_driver.remote.exchange import put_absent
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.outcome import Answer, Fetch
-from vyre_driver.remote.shared_records import SharedRecords
 from vyre_driver.remote.taking import take
+from vyre_driver.remote.tuning import SharedRecords
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def kernel_of_module(  # noqa: PLR0913 -- as Driver.compile
     check_supported_fields(config, KEPT_OF_MODULES, "module")
     device, size = context.device, None if config is None else config.subgroup_size
     if space is not None:
-        from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
+        from vyre_driver.autotune.target import tuned_specs  # late: most tune nothing
 
         constants = tuned_specs(module, constants, space, device.physical, tuning(), size)
     source = module_source(module, constants, device.physical, device.features, device.api_version, size)
@@ -101,7 +101,7 @@ def kernel_of_program(  # noqa: PLR0913 -- as Driver.compile
     if not tuning.is_idle and (config is None or config.workgroup_override is None):
         if tuning.tunes_on_first_use:
             tune(prepared, program, constants, config)
-        from vyre_driver.autotune.choice import tuned_config
+        from vyre_driver.autotune.target import tuned_config
 
         tuned = tuned_config(prepared, config, device.physical, tuning)
     if tuned is None:

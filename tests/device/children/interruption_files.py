@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from interruption_world import Stage, World, check
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-from vyre_driver.autotune.store import file as autotune_file
+from vyre_driver.autotune.store import store as autotune_file
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
 from vyre_driver.cache.flight import FlightLock, SingleFlight
 from vyre_driver.cache.marker import MARKS, CrashMarkers

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.choice import module_target, program_target
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import KernelOfCall, Operand, Plan, Step
 from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.autotune.target import module_target, program_target
 from vyre_driver.binding.arguments import refuse_resident
 from vyre_driver.binding.grid import given_groups, local_size
 from vyre_driver.binding.names import OPTIONS, TUNING_OPTIONS, in_binding_order, split_named
@@ -55,7 +55,7 @@ _SEARCHED = 1 << 12
 
 
 @dataclass(frozen=True)
-class CallKernel(KernelDefinition):
+class CallKernel(KernelOfCall):
     """One dispatch of a module or a program on given arrays; ``at`` is what ``Driver.compile`` looks for with the same.
 
     Its outputs are compared between candidates: nobody knows it beforehand. Of a module ``workgroups`` are those of every
@@ -75,11 +75,6 @@ class CallKernel(KernelDefinition):
     """The size of the call, which counts for any."""
 
     @property
-    def name(self) -> str:  # type: ignore[override] # of the target
-        """The target's."""
-        return self.at.kernel
-
-    @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the call
         """The buffers that arrays were given for."""
         return tuple(one.binding.name for one in self.arguments if one.position is not None)
@@ -87,14 +82,6 @@ class CallKernel(KernelDefinition):
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module; none of a program, which is lowered when it is compiled."""
         return (self.code,) if isinstance(self.code, SpirvModule) else ()
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return what is left by the constants that are given, or the workgroups that make no other results."""
-        return self.at.space
-
-    def target(self, _device: DeviceFacts) -> TuningTarget:
-        """Return what was given."""
-        return self.at
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return no size, after checking that the arrays are of the shapes of the call."""
@@ -128,13 +115,6 @@ class CallKernel(KernelDefinition):
     def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return the arrays of the call."""
         return tuple(one.data for one in self.arguments if one.data is not None), {}
-
-    def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
-        """Return None: nobody knows it."""
-
-    def tolerance(self, _size: Size) -> float:
-        """Return what was given."""
-        return self.tolerated
 
     def moved_bytes(self, _size: Size) -> int:
         """Return the bytes of all buffers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.base import BaseDriver
-    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -227,22 +226,32 @@ class KernelDefinition(ABC):
         return tuple(1 << max(round(float(np.log2(max(one, 1)))), 0) for one in size)
 
 
-class KernelOnDriver(Protocol):
-    """A definition on a driver, as its plans and its tuning know it: ``TunedKernel``."""
+class KernelOfCall(KernelDefinition):
+    """A kernel on the arrays of one call. Nobody knows what is right: candidates are compared with each other."""
 
-    driver: BaseDriver
-    definition: KernelDefinition
-
-    @property
-    def target(self) -> TuningTarget:
-        """What tuning records of the kernel are for."""
+    at: TuningTarget
+    tolerated: float
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """What is valid on the device, preferred first."""
+    def name(self) -> str:  # type: ignore[override] # of the target
+        """The target's."""
+        return self.at.kernel
 
-    def compiled(self, step: Step) -> Kernel:
-        """Return the kernel of a step."""
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return none: programs are lowered when they are compiled."""
+        return ()
 
-    def forget(self) -> None:
-        """Look the records up again at the next call."""
+    def space(self, _device: DeviceFacts) -> TuningSpace:
+        """Return what the call leaves open."""
+        return self.at.space
+
+    def target(self, _device: DeviceFacts) -> TuningTarget:
+        """Return what was given."""
+        return self.at
+
+    def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
+        """Return None: nobody knows it."""
+
+    def tolerance(self, _size: Size) -> float:
+        """Return what was given."""
+        return self.tolerated

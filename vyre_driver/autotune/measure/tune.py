@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.isolation import IsolatedBench
-from vyre_driver.autotune.measure.outputs import difference
-from vyre_driver.autotune.measure.trials import SEED, Workbench
+from vyre_driver.autotune.measure.trials import SEED, Workbench, difference
 from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.search.search import search
 from vyre_driver.autotune.store.records import TuningMode, size_text
@@ -37,9 +36,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import KernelDefinition, KernelOnDriver, Size
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Size
     from vyre_driver.autotune.measure.isolation import IsolatedTrial
     from vyre_driver.autotune.measure.trials import DeviceTrial
+    from vyre_driver.autotune.measure.tuned import TunedKernel
     from vyre_driver.autotune.search.outcomes import Outcome, Progress, SearchResult
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.store.record import AutotuneRecord
@@ -85,7 +85,7 @@ class TuningResult:
 
 
 def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
-    kernel: KernelOnDriver,
+    kernel: TunedKernel,
     size: Size | None = None,
     *,
     arrays: Sequence[object] | None = None,
@@ -156,7 +156,7 @@ def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
         return _kept(kernel, given.size, found, maker.executables, replace=replace)
 
 
-def tune_unasked(kernel: KernelOnDriver, size: Size | None = None) -> None:
+def tune_unasked(kernel: TunedKernel, size: Size | None = None) -> None:
     """Tune in half a minute what only ``VYRE_AUTOTUNE`` asks for, to be called within ``warned``; raises as ``tune``.
 
     In mode FORCE a record that another process has saved meanwhile is replaced too.
@@ -242,7 +242,7 @@ def _is_within(definition: KernelDefinition, size: Size, most_bytes: int, most_o
     return definition.moved_bytes(size) <= most_bytes and definition.operations(size) <= most_operations
 
 
-def _bench(kernel: KernelOnDriver, given: _Inputs, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
+def _bench(kernel: TunedKernel, given: _Inputs, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
     if isolate:
         return IsolatedBench(kernel.driver, kernel.definition, given.arrays, given.parameters, budget)
     how = {"run_timeout": budget.run_timeout, "patience": budget.run_timeout}
@@ -253,7 +253,7 @@ def _bench(kernel: KernelOnDriver, given: _Inputs, budget: Budget, *, isolate: b
 class _Maker:
     """Makes trials: on ``bench`` they are timed, on ``small``, which may be the same, they are checked."""
 
-    kernel: KernelOnDriver
+    kernel: TunedKernel
     given: _Inputs
     bench: Workbench | IsolatedBench
     small: Workbench | IsolatedBench
@@ -353,7 +353,7 @@ class _CheckedTrial:
         return self.trials[bench]
 
 
-def _untuned_first(kernel: KernelOnDriver, size: Size) -> list[Candidate]:
+def _untuned_first(kernel: TunedKernel, size: Size) -> list[Candidate]:
     """Return the candidates, first what calls of this size run with before: it is tried in any time, and is no worse after."""
     first = kernel.definition.untuned(kernel.candidates, size)
     return sorted(kernel.candidates, key=lambda one: one != first)
@@ -377,7 +377,7 @@ def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResu
 
 
 def _kept(
-    kernel: KernelOnDriver,
+    kernel: TunedKernel,
     size: Size,
     found: SearchResult,
     told: Mapping[Candidate, tuple[PipelineExecutable, ...]],

@@ -11,7 +11,7 @@ import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vyre_driver.autotune.store.timings import Timing, format_timings
+from vyre_driver.autotune.store.record import Timing, format_timings
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -2,27 +2,37 @@
 
 The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
 the device slower for a while falls on all of them. Then a candidate drops out that is surely too slow, or comes after one that
-is surely as fast (``race.py``): most in the first rung. Those that are left are timed as often again, few a quarter more, until
+is surely as fast: most in the first rung. Those that are left are timed as often again, few a quarter more, until
 the medians of all are known to 1 %.
 
 Then the fastest race once more, those among them that dropped out too, until one is left or all are known to 0.2 %: a
 candidate timed among others, or on a device below its full clock, is compared with the winner side by side. The device is
 kept busy before either. Nothing is random: the same times give the same result.
 
+Times are noisy: they vary by some per cent, now and then one is far too long, never one far too short. So a candidate is judged
+by the median of its times, and the noise by their median absolute deviation, which such outliers do not move. Of n times with
+the standard deviation s the median's standard error is 1.25 s / sqrt(n), and s is 1.48 deviations where they are spread as
+usual. A deviation of few times may be small by chance, so the typical one of all candidates counts where it is larger.
+
+Those within 2 % of the fastest are as fast, and of these the first in the order of preference wins, so that two tunings agree
+although their times do not: they differ only where a candidate is by chance just 2 % slower. Between two tunings medians move,
+by 3.5 % on an H200, whatever their noise: a candidate within 5.5 % may win another time, and is reported as a tie.
+
 It knows neither kernels nor devices: a function makes a trial, which reports its own results.
+
+Source: P. J. Rousseeuw and C. Croux, "Alternatives to the Median Absolute Deviation" (1993), for the factors.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vyre_driver.autotune.search.entrant import Entrant
-from vyre_driver.autotune.search.outcomes import Abandoned, Progress, SearchResult, Status, WrongOutputs
-from vyre_driver.autotune.search.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, survivors, winner
+from vyre_driver.autotune.search.outcomes import Abandoned, Outcome, Progress, SearchResult, Status, WrongOutputs, is_time
 from vyre_driver.errors import DispatchTimeout, TuningFailed, VyreError
 
 if TYPE_CHECKING:
@@ -30,10 +40,170 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.search.outcomes import Budget, Outcome, Trial
+    from vyre_driver.autotune.search.outcomes import Budget, Trial
     from vyre_driver.autotune.search.space import Candidate
 
     Outputs = Sequence[NDArray[Any]]
+
+TIE = 0.02
+"""How much slower than the fastest still counts as equally fast."""
+STABLE = 0.01
+"""A winner is known when two standard errors of its median are within this part of it."""
+PRECISE = 0.002
+"""Finalists are not distinguished further when two standard errors of each are within this part."""
+DRIFT = 0.035
+"""How far medians may move from one tuning to another."""
+FINALISTS = 16
+"""How many are timed again in the final, at most."""
+
+_SIGMA_OF_DEVIATION = 1.4826
+_ERROR_OF_MEDIAN = 1.2533
+_OUT = 3.0  # standard errors of each of two medians: one is surely slower; there are many candidates, and no second chance
+_NOISE = 2.0  # or surely as fast, where an error costs little speed; less cannot be distinguished from chance
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Median of some times and their median absolute deviation from it, in nanoseconds; of no times 0."""
+
+    median_ns: float
+    spread_ns: float
+    samples: int
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> Timing:
+        """Return that of these times."""
+        if not times:
+            return cls(0.0, 0.0, 0)
+        median = statistics.median(times)
+        return cls(median, statistics.median([abs(one - median) for one in times]), len(times))
+
+
+def standard_errors(timings: Sequence[Timing]) -> list[float]:
+    """Return the standard error of each median, as a part of it."""
+    spreads = [_SIGMA_OF_DEVIATION * one.spread_ns / one.median_ns if one.median_ns else 0.0 for one in timings]
+    typical = statistics.median(spreads)
+    return [
+        _ERROR_OF_MEDIAN * max(spread, typical) / math.sqrt(one.samples) for one, spread in zip(timings, spreads, strict=True)
+    ]
+
+
+def survivors(timings: Sequence[Timing]) -> list[int]:
+    """Return the survivors of a round by their places in the order of preference; there is always one.
+
+    Out are those surely slower than the fastest, and those after one that is surely as fast. That is more than the slower half
+    as a rule, and less where many are as fast: of these none may go by chance, or two tunings would not agree.
+    """
+    least, most = _bounds(timings, _OUT)
+    limit = min(most) * (1 + TIE)
+    return [place for place, median in enumerate(least[: _first_sure(timings) + 1]) if median <= limit]
+
+
+def _first_sure(timings: Sequence[Timing]) -> int:
+    """Return the place of the first that is surely as fast as the fastest, the last place if none is."""
+    least, most = _bounds(timings, _NOISE)
+    limit = min(least) * (1 + TIE)
+    return next((place for place, median in enumerate(most) if median <= limit), len(timings) - 1)
+
+
+def _bounds(timings: Sequence[Timing], errors: float) -> tuple[list[float], list[float]]:
+    """Return the least and the most that each median may be, so many standard errors from what it is."""
+    both = list(zip((one.median_ns for one in timings), standard_errors(timings), strict=True))
+    return [median * (1 - errors * error) for median, error in both], [median * (1 + errors * error) for median, error in both]
+
+
+def is_decided(timings: Sequence[Timing], precision: float) -> bool:
+    """Whether more times would tell no more: the medians of those that are left are known to this part of them."""
+    wanted = STABLE if len(timings) == 1 else precision
+    return all(_NOISE * error <= wanted for error in standard_errors(timings))
+
+
+def nearest(timings: Sequence[Timing], within: float) -> list[int]:
+    """Return the places of those that are within this part of the fastest, or may be, in the order of preference."""
+    least, most = _bounds(timings, _NOISE)
+    limit = min(most) * (1 + within)
+    return [place for place, median in enumerate(least) if median <= limit]
+
+
+def finalists(timings: Sequence[Timing]) -> list[int]:
+    """Return the places of those that are to be timed again: the two fastest, and the first that are near them."""
+    fastest = sorted(range(len(timings)), key=lambda place: timings[place].median_ns)[:2]
+    others = [place for place in nearest(timings, 2 * TIE) if place not in fastest]
+    return sorted(fastest + others[: FINALISTS - len(fastest)])
+
+
+def winner(timings: Sequence[Timing]) -> int:
+    """Return the place of the first that is as fast as the fastest, as far as the noise lets one tell: within 2 %, or it."""
+    errors = standard_errors(timings)
+    fastest = min(range(len(timings)), key=lambda place: timings[place].median_ns)
+    for place, one in enumerate(timings):
+        noise = _NOISE * math.hypot(errors[place], errors[fastest])
+        if one.median_ns <= timings[fastest].median_ns * (1 + max(TIE, noise)):
+            return place
+    return fastest
+
+
+@dataclass(slots=True)
+class Entrant:
+    """One candidate and its timings so far; it has no status as long as it is in the race.
+
+    The time of the warm-up ``is_cold``, and counts until there is another.
+    """
+
+    candidate: Candidate
+    trial: Trial | None = None
+    times: list[float] = field(default_factory=list)
+    is_cold: bool = False
+    status: Status | None = None
+    detail: str = ""
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it is still in the race."""
+        return self.trial is not None and self.status is None
+
+    @property
+    def timing(self) -> Timing:
+        """The summary of its times."""
+        return Timing.of(self.times)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Its outcome, if the search ended now."""
+        timing = self.timing
+        status, detail = self.status, self.detail
+        if status is None:
+            status = Status.TIMED if self.times else Status.NOT_TRIED
+            detail = "" if self.times else "the search ended before it was timed"
+        return Outcome(self.candidate, status, timing.samples, timing.median_ns, timing.spread_ns, detail)
+
+    @property
+    def ready(self) -> Trial:
+        """Its trial; only of one that is in the race."""
+        assert self.trial is not None  # noqa: S101 -- it is in the race
+        return self.trial
+
+    def sample(self) -> None:
+        """Time one run; raises ValueError if that is not a time."""
+        nanoseconds = self.ready.sample()
+        if not is_time(nanoseconds):
+            raise ValueError(f"a run took {nanoseconds} ns")
+        if self.is_cold:
+            self.times.clear()
+        self.times.append(nanoseconds)
+        self.is_cold = False
+
+    def warm_up(self) -> None:
+        """Time one run, which counts only until there is another."""
+        self.sample()
+        self.is_cold = True
+
+    def close(self) -> None:
+        """Close its trial, once."""
+        trial, self.trial = self.trial, None
+        if trial is not None:
+            trial.close()
+
 
 _T = TypeVar("_T")
 _FEW = 8

@@ -9,15 +9,63 @@ import operator
 import re
 import struct
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
-from vyre_driver.autotune.store.timings import TIMINGS
-from vyre_driver.checks import I64_MAX, U32_MAX, key_text
+from vyre_driver.checks import I64_MAX, U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord
 
 if TYPE_CHECKING:
-    from vyre_driver.upstream.keys import SpecCacheKey
+    from collections.abc import Iterable
+
+    from vyre_driver.specialization.upstream import SpecCacheKey
+
+MOST_TIMINGS = 16
+_MOST_CHARACTERS = 80
+_MOST_NUMBER = 10**18 - 1
+_NUMBER = r"(?:0|[1-9][0-9]{0,17})"
+_NAME = r"[!#-:<-\[\]-~](?:[ !#-:<-\[\]-~]{0,78}[!#-:<-\[\]-~])?"
+_ONE = rf"{_NUMBER}\+-{_NUMBER}/{_NUMBER} {_NAME}"
+TIMINGS = rf"(?:{_ONE}(?:; {_ONE}){{0,{MOST_TIMINGS - 1}}})?"
+"""The pattern of the text, which is empty for no times; nothing in it has to be escaped in TOML."""
+_UNFIT = re.compile(r'[^ -~]|["\\;]')
+_PARTS = re.compile(r"(\d+)\+-(\d+)/(\d+) (.+)")
+
+
+class Timing(NamedTuple):
+    """The time of one candidate: the median of its timed runs and their median absolute deviation, in nanoseconds."""
+
+    candidate: str
+    median_ns: int
+    spread_ns: int
+    samples: int
+
+
+def format_timings(timings: Iterable[Timing]) -> str:
+    """Return the text of times, the first 16 of them."""
+    return "; ".join(
+        f"{_number(one.median_ns)}+-{_number(one.spread_ns)}/{_number(one.samples)} {_name(one.candidate)}"
+        for one in list(timings)[:MOST_TIMINGS]
+    )
+
+
+def parse_timings(text: str) -> list[Timing]:
+    """Return the times of a text that matches ``TIMINGS``."""
+    found = [_PARTS.fullmatch(one) for one in text.split("; ")] if text else []
+    parts = [one.groups() for one in found if one is not None]
+    return [Timing(name, int(median), int(spread), int(samples)) for median, spread, samples, name in parts]
+
+
+def _number(value: int) -> int:
+    return min(max(value, 0), _MOST_NUMBER)
+
+
+def _name(candidate: str) -> str:
+    name = _UNFIT.sub("?", candidate)
+    if len(name) > _MOST_CHARACTERS:
+        name = name[: _MOST_CHARACTERS - 3] + "..."
+    return name.strip() or "?"
+
 
 _AXES = 3
 _MOST_SHOWN = 400  # characters of a value that is refused: records come from other machines, too

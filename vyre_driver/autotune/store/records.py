@@ -55,7 +55,7 @@ class RecordTarget(Protocol):
 
 
 class SharedRecords(Protocol):
-    """The records that machines share (``remote.shared_records``)."""
+    """The records that machines share (``remote.tuning``)."""
 
     def ask(self, key: AutotuneKey, take: Callable[[AutotuneKey, AutotuneRecord], bool], patience_s: float) -> None:
         """Have those of a kernel given to ``take`` on another thread; wait for that, for so many seconds at most."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from vyre_driver._loading import missing_is_named
-from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
-from vyre_driver.autotune.store.timings import TIMINGS
+from vyre_driver.autotune.store.record import TIMINGS, AutotuneKey, AutotuneRecord
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
 
@@ -160,6 +159,11 @@ def format_text(content: AutotuneText) -> str:
     if not in_order:
         return f"schema = {content.schema}\nrecord = []\n"
     return "\n".join([f"schema = {content.schema}\n", *[_HEADER + _own_text(at[0], record) for at, record in in_order]])
+
+
+def format_record(key: AutotuneKey, record: AutotuneRecord) -> str:
+    """Return the text of a file with one record, as machines hand it to each other."""
+    return format_text(AutotuneText({(key, record.identity): record}))
 
 
 def _table(at: tuple[AutotuneKey, str], record: AutotuneRecord) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.columns import columns_of
 from vyre_driver.autotune.search.space import Axis, TuningSpace
+from vyre_driver.autotune.target import columns_of
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidInput, InvalidTuningSpace, KernelTypeError
 from vyre_driver.lang.launch.arguments import checked_constant

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from blake3 import blake3
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import KernelDefinition, KernelOfCall, Operand, Plan, Step
 from vyre_driver.autotune.target import TuningTarget
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import Call, Size
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
     from vyre_driver.lang.launch.choices import Choices
     from vyre_driver.lang.launch.fitting import Arrays, FittedCall
     from vyre_driver.lang.launch.launcher import Launcher
-    from vyre_driver.spirv.module import SpirvModule
 
     Workgroup = tuple[int, int, int]
 
@@ -53,7 +52,7 @@ class CallAtHand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CandidatesOfCall(KernelDefinition):
+class CandidatesOfCall(KernelOfCall):
     """A kernel on the arrays and numbers of a call, with any of its candidates; what it writes is compared between them."""
 
     of: CallAtHand
@@ -61,11 +60,6 @@ class CandidatesOfCall(KernelDefinition):
     call_size: Size
     tolerated: float = 0.0
     read: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:  # type: ignore[override] # of the target
-        """The kernel's."""
-        return self.at.kernel
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the kernel
@@ -78,18 +72,6 @@ class CandidatesOfCall(KernelDefinition):
     def sizes(self) -> tuple[Size, ...]:  # type: ignore[override] # of the call
         """That of the call."""
         return (self.call_size,)
-
-    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return none: programs are lowered when they are compiled."""
-        return ()
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return what the call leaves open."""
-        return self.at.space
-
-    def target(self, _device: DeviceFacts) -> TuningTarget:
-        """Return what was given."""
-        return self.at
 
     def size(self, _operands: Mapping[str, Operand], _parameters: Mapping[str, Any]) -> Size:
         """Return that of the call."""
@@ -117,13 +99,6 @@ class CandidatesOfCall(KernelDefinition):
                 array = given.read() if isinstance(given, Buffer) else np.asarray(given)
                 self.read[name] = array.astype(np.uint32) if array.dtype == np.bool_ else array
         return tuple(self.read[name] for name in self.inputs), {}
-
-    def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
-        """Return None: nobody knows it."""
-
-    def tolerance(self, _size: Size) -> float:
-        """Return what was given."""
-        return self.tolerated
 
     def moved_bytes(self, _size: Size) -> int:
         """Return the bytes of what is read."""

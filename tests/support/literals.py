@@ -57,6 +57,16 @@ LIMITS = DeviceLimits(
     robust_storage_buffer_access_size_alignment=4,
 )
 
+# The least that Vulkan promises, a CPU device, a large GPU.
+SMALLEST = replace(
+    LIMITS,
+    max_compute_work_group_size=(128, 128, 64),
+    max_compute_work_group_invocations=128,
+    max_compute_shared_memory_size=16384,
+)
+SOFTWARE = replace(LIMITS, max_compute_work_group_size=(1024, 1024, 1024), max_compute_work_group_invocations=1024)
+LARGE = replace(SOFTWARE, max_compute_shared_memory_size=49152)
+
 DEVICE = PhysicalDevice(
     index=0,
     name="Example GPU 9000",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from columns import candidate_with
-from literals import DEVICE, LIMITS, refusal
+from literals import DEVICE, LARGE, SMALLEST, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels import quantized_int4, quantized_int8
 from vyre_driver.kernels.linear import INT4, INT8, LINEAR_INT4, LINEAR_INT8
 
@@ -24,15 +24,8 @@ if TYPE_CHECKING:
 FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))
 BOTH = [LINEAR_INT4, LINEAR_INT8]
 F32, F16, U8, I8 = (np.dtype(one) for one in (np.float32, np.float16, np.uint8, np.int8))
-# The least that Vulkan promises, a CPU device, a large GPU.
-SMALLEST = replace(
-    LIMITS,
-    max_compute_work_group_size=(128, 128, 64),
-    max_compute_work_group_invocations=128,
-    max_compute_shared_memory_size=16384,
-)
-SOFTWARE = replace(LIMITS, max_compute_work_group_size=(1024, 1024, 1024), max_compute_work_group_invocations=1024)
-LARGE = replace(SOFTWARE, max_compute_shared_memory_size=49152)
+
+
 SPACE = LINEAR_INT4.space(FACTS)
 FIRST = SPACE.preferred
 
@@ -43,12 +36,6 @@ def given(definition: Linear, *sizes: int, dtype: np.dtype[Any] = F16) -> dict[s
     columns = k // definition.format.per_byte
     weight = Operand((n, columns), definition.format.dtype)
     return {"x": Operand((batch, k), dtype), "weight": weight, "scales": Operand((n, groups), F16)}
-
-
-def test_every_device_has_candidates_and_none_too_many_to_try() -> None:
-    found = [SPACE.candidates(limits) for limits in (SMALLEST, SOFTWARE, LARGE)]
-    assert [len(one) for one in found] == [42, 70, 70]
-    assert [one[0] for one in found] == [FIRST] * 3
 
 
 RULED_OUT = [
@@ -141,18 +128,6 @@ def test_what_does_not_fit_is_refused_by_name(case: str) -> None:
 
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-def test_a_device_without_halves_is_refused(definition: Linear) -> None:
-    assert refusal(lambda: definition.space(DeviceFacts(DEVICE, frozenset()))) == (
-        UnsupportedFeature,
-        1002,
-        (
-            f"{definition.name} needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: choose "
-            "another device."
-        ),
-    )
-
-
-@pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
 def test_the_modules_do_without_subgroup_operations_where_there_are_none(definition: Linear) -> None:
     bare = DeviceFacts(replace(DEVICE, subgroup_operations=0x1), FACTS.features)
     assert [[one.name for one in definition.modules(facts)] for facts in (FACTS, bare)] == [
@@ -184,27 +159,19 @@ def test_a_vector_is_16_weights_of_8_bits_and_the_result_is_of_xs_type() -> None
     assert dict(plan.outputs) == {"y": Operand((1, 17), F32)}
 
 
-def test_what_is_moved_is_each_array_once() -> None:
-    assert LINEAR_INT4.moved_bytes((2, 10, 64, 32, 2)) == 2 * 2 * 74 + 10 * 32 + 2 * 10 * 2
-    assert LINEAR_INT8.moved_bytes((2, 10, 64, 64, 4)) == 4 * 2 * 74 + 10 * 64 + 2 * 10
-    assert LINEAR_INT4.operations((2, 10, 64, 32, 2)) == 2560
-
-
 def test_a_tolerance_is_that_of_the_type_and_grows_with_the_row() -> None:
     found = [LINEAR_INT4.tolerance((1, 5, k, 32, byte_len)) for k, byte_len in ((64, 4), (4096, 4), (4096, 2))]
     assert found == [16 * 2.0**-23, 72 * 2.0**-23, 2.0**-10 + 72 * 2.0**-23]
 
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-def test_an_example_has_every_weight_and_is_the_same_for_the_same_seed(definition: Linear) -> None:
+def test_an_example_has_every_weight(definition: Linear) -> None:
     size = (3, 2000, 512, 64, 4)
-    arrays, again, other = (definition.example(size, seed)[0] for seed in (1, 1, 2))
+    arrays, _ = definition.example(size, 1)
     assert definition.size(definition.operands(arrays), {}) == size
     assert np.array_equal(
         np.unique(definition.format.unpacked(arrays[1])), np.arange(-definition.format.most - 1, definition.format.most + 1)
     )
-    told = [[np.array_equal(*pair) for pair in zip(arrays, made, strict=True)] for made in (again, other)]
-    assert told == [[True] * 3, [False] * 3]
 
 
 @pytest.mark.parametrize(("group", "byte_len"), [(32, 8), (0, 2), (96, 2)])

@@ -8,30 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from columns import candidate_with
-from literals import DEVICE, LIMITS, refusal
+from literals import DEVICE, LARGE, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.rows import LAYERNORM, RMSNORM
-from vyre_driver.specialization import specialize
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition
-    from vyre_driver.spirv.module import SpirvModule
 
 FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))
 WITHOUT_HALVES = DeviceFacts(DEVICE, frozenset())
 BOTH = [LAYERNORM, RMSNORM]
 F32, F16, F64 = (np.dtype(one) for one in (np.float32, np.float16, np.float64))
-# The least that Vulkan promises, a CPU device, a large GPU.
-SMALLEST = replace(
-    LIMITS,
-    max_compute_work_group_size=(128, 128, 64),
-    max_compute_work_group_invocations=128,
-    max_compute_shared_memory_size=16384,
-)
-SOFTWARE = replace(LIMITS, max_compute_work_group_size=(1024, 1024, 1024), max_compute_work_group_invocations=1024)
-LARGE = replace(SOFTWARE, max_compute_shared_memory_size=49152)
+
+
 SPACE = LAYERNORM.space(FACTS)
 FIRST = candidate_with(SPACE, (256, 1, 1), 4, (16384, 0, 0))
 
@@ -40,34 +31,8 @@ def given(definition: KernelDefinition, rows: int, columns: int, dtype: np.dtype
     return {name: Operand((rows, columns) if name == "x" else (columns,), dtype) for name in definition.inputs}
 
 
-@pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-def test_every_device_has_a_dozen_candidates_and_none_too_many_to_try(definition: KernelDefinition) -> None:
-    found = [definition.space(FACTS).candidates(limits) for limits in (SMALLEST, SOFTWARE, LARGE)]
-    assert [len(one) for one in found] == [24, 81, 81]
-    assert [one[0] for one in found[1:]] == [FIRST, FIRST]
-
-
 def test_a_workgroup_holds_rows_of_16384_numbers_in_registers() -> None:
     assert [one["UNROLL"] * 4 * 1024 for one in SPACE.candidates(LARGE) if one.workgroup_size == (1024, 1, 1)][:1] == [16384]
-
-
-@pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-def test_no_module_shares_more_memory_than_the_space_allows_for(definition: KernelDefinition) -> None:
-    candidate = candidate_with(SPACE, (32, 16, 1), 4, (16384, 0, 0))
-    allowed = [replace(LARGE, max_compute_shared_memory_size=one) for one in (8192, 8191)]
-    refused = "its sums take 8192 bytes, and a workgroup may share 8191"
-    assert [SPACE.refusal(candidate, limits) for limits in allowed] == [None, refused]
-    declared = {
-        sum(one.formula.value(words_of(module, dict(candidate.constants))) for one in module.reflection.sized_shared)
-        for module in definition.modules(FACTS)
-    }
-    assert max(declared) == (8192 if definition is LAYERNORM else 2048)
-
-
-def words_of(module: SpirvModule, constants: dict[str, int]) -> tuple[int, ...]:
-    """The words of a module's constants, of those that it has."""
-    declared = module.reflection.spec_constants
-    return specialize(declared, {one.name: constants[one.name] for one in declared}).words
 
 
 RULED_OUT = [
@@ -232,12 +197,7 @@ def test_a_row_longer_than_its_tile_is_split(definition: KernelDefinition, numbe
     assert dict(plan.temporaries) == {"parts": Operand((3, 2, numbers), F32)}
 
 
-def test_what_is_moved_is_both_matrices_and_what_is_there_for_a_column() -> None:
-    assert [LAYERNORM.moved_bytes((10, 6, 4)), RMSNORM.moved_bytes((10, 6, 4)), LAYERNORM.moved_bytes((10, 6, 2))] == [
-        528,
-        504,
-        264,
-    ]
+def test_all_sizes_but_the_first_are_of_half_a_gigabyte() -> None:
     assert {rows * columns * byte_len for rows, columns, byte_len in LAYERNORM.sizes[1:]} == {2**29}
 
 
@@ -247,13 +207,10 @@ def test_a_tolerance_is_that_of_the_type_and_grows_with_the_row() -> None:
 
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)
-def test_an_example_is_of_the_type_that_a_size_says_and_the_same_for_the_same_seed(definition: KernelDefinition) -> None:
+def test_an_example_is_of_the_type_that_a_size_says(definition: KernelDefinition) -> None:
     found = [definition.example((5, 7, byte_len), 3)[0] for byte_len in (4, 2)]
     assert [[one.dtype for one in arrays] for arrays in found] == [[one] * len(definition.inputs) for one in (F32, F16)]
     assert [one.shape for one in found[0]] == [(5, 7), (7,), (7,)][: len(definition.inputs)]
-    again, other = (definition.example((5, 7, 4), seed)[0] for seed in (3, 4))
-    told = [[np.array_equal(*pair) for pair in zip(found[0], made, strict=True)] for made in (again, other)]
-    assert told == [[True] * len(definition.inputs), [False] * len(definition.inputs)]
     assert refusal(lambda: definition.example((5, 7, 8), 3)) == (
         InvalidInput,
         2201,

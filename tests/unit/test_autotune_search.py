@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import pickle
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from made_trials import (
     HUNG,
     NO_LIMIT,
+    RIGHT,
+    STEPS,
     WRONG,
     IdlingLab,
     Lab,
     MadeTrial,
+    agrees,
     all_closed_once,
     found,
     place_of,
@@ -23,7 +27,22 @@ from made_trials import (
 )
 
 from vyre_driver.autotune import Budget, Candidate, Outcome, Progress, SearchResult, Status
-from vyre_driver.errors import InvalidInput, TuningFailed
+from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
+from vyre_driver.autotune.search.search import (
+    FINALISTS,
+    PRECISE,
+    STABLE,
+    Timing,
+    finalists,
+    is_decided,
+    nearest,
+    search,
+    spread,
+    standard_errors,
+    survivors,
+    winner,
+)
+from vyre_driver.errors import DeviceOutOfMemory, InvalidInput, TuningFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -288,3 +307,298 @@ def test_two_searches_with_different_noise_agree(
     assert untold <= len(repeats) // 50
     assert worst <= 1.035
     assert samples / 2 / len(repeats) / count <= most_samples
+
+
+@pytest.mark.parametrize("step", ["make", "outputs", "sample"])
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (ValueError("no such shader"), Status.FAILED, "ValueError: no such shader"),
+        (KeyError(), Status.FAILED, "KeyError"),
+        (DeviceOutOfMemory("too much", fix="less"), Status.FAILED, "too much. Fix: less."),
+        (HUNG, Status.HUNG, "it did not end. Fix: wait."),
+        (WrongOutputs("element 3 is 7"), Status.WRONG, "element 3 is 7"),
+    ],
+)
+def test_a_candidate_that_raises_is_out_and_the_others_are_tried(
+    step: str, error: Exception, status: Status, detail: str
+) -> None:
+    lab = Lab([2e5, 1e5, 3e5], at={(1, step): error})
+    result = found(lab)
+    assert result.outcomes[1] == Outcome(lab.candidates[1], status, detail=detail)
+    assert (result.best.candidate, all_closed_once(lab)) == (lab.candidates[0], True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place", "expected"),
+    [
+        ((), 1, [Status.DROPPED, Status.TIMED, Status.DROPPED]),
+        ((1,), 2, [Status.DROPPED, Status.WRONG, Status.DROPPED]),
+        ((1, 2), 0, [Status.DROPPED, Status.WRONG, Status.WRONG]),
+    ],
+)
+def test_the_best_is_verified_and_the_next_best_where_it_is_wrong(
+    wrong: tuple[int, ...], place: int, expected: list[Status]
+) -> None:
+    verified = []
+
+    def verify(trial: MadeTrial) -> Exception | None:
+        verified.append(trial.place)
+        return WrongOutputs("too large") if trial.place in wrong else None
+
+    lab = Lab([3e5, 1e5, 2e5], at={(one, "verify"): verify for one in range(3)})
+    result = found(lab)
+    assert (place_of(result.best.candidate), statuses(result.outcomes)) == (place, expected)
+    assert (verified, all_closed_once(lab)) == ([*wrong, place], True)
+    assert result.best.median_ns == lab.costs[place]
+
+
+def test_many_candidates_are_made_from_all_over_the_space_the_preferred_one_first() -> None:
+    assert [spread(range(count)) for count in (0, 8, 9, 16)] == [
+        [],
+        list(range(8)),
+        [0, 8, 4, 2, 6, 1, 5, 3, 7],
+        [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15],
+    ]
+
+
+def test_where_none_is_right_at_its_size_there_is_no_best() -> None:
+    lab = Lab([2e5, 1e5], at={(place, "verify"): WrongOutputs("too large") for place in range(2)})
+    with pytest.raises(TuningFailed) as caught:
+        found(lab)
+    assert statuses(caught.value.context["outcomes"]) == [Status.WRONG, Status.WRONG]
+
+
+def test_a_candidate_that_fails_after_some_runs_keeps_its_times_and_is_out() -> None:
+    lab = Lab([2e5, 1e5], at={(1, "sample"): lambda trial: HUNG if trial.runs == 4 else None})
+    result = found(lab)
+    assert result.outcomes[1] == Outcome(lab.candidates[1], Status.HUNG, 2, 1e5, detail=str(HUNG))
+    assert result.best.candidate == lab.candidates[0]
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -1.0])
+def test_a_time_that_cannot_be_is_a_failure(time: float) -> None:
+    lab = Lab([2e5, time])
+    lab.clock = type(lab.clock)()  # the clock of the tests does not go by such times
+    lab.noise = lambda: 1.0  # type: ignore[method-assign]
+    result = search(lab.candidates, lab.make, budget=NO_LIMIT, agrees=agrees, clock=lambda: 0.0)
+    assert result.outcomes[1] == Outcome(lab.candidates[1], Status.FAILED, detail=f"ValueError: a run took {time} ns")
+
+
+def test_a_run_may_be_too_short_for_the_clock() -> None:
+    assert found(Lab([0.0, 1e5])).best == Outcome(Candidate((1, 1, 1)), Status.TIMED, 5, 0.0)
+
+
+def test_what_differs_from_the_first_right_candidate_is_wrong() -> None:
+    lab = Lab([2e5, 3e5, 1e5], at={(0, "make"): ValueError("no"), (2, "outputs"): WRONG})
+    result = found(lab)
+    assert statuses(result.outcomes) == [Status.FAILED, Status.TIMED, Status.WRONG]
+    assert result.outcomes[2].detail == "[1, 2, 3, 4] is not [0, 1, 2, 3]"
+    assert (result.reference, result.best.candidate) == (lab.candidates[1], lab.candidates[1])
+
+
+def test_where_the_right_result_is_known_the_first_may_be_wrong() -> None:
+    lab = Lab([1e5, 2e5], at={(0, "outputs"): WRONG})
+    result = found(lab, expected=[RIGHT])
+    assert statuses(result.outcomes) == [Status.WRONG, Status.TIMED]
+    assert (result.reference, result.best.candidate) == (None, lab.candidates[1])
+
+
+def test_what_cannot_be_compared_has_failed() -> None:
+    lab = Lab([1e5, 2e5])
+
+    def fails(right: object, given: object) -> str | None:
+        raise ValueError(f"{type(right).__name__} and {type(given).__name__}")
+
+    result = search(lab.candidates, lab.make, budget=NO_LIMIT, agrees=fails, clock=lab.clock)
+    assert (statuses(result.outcomes), all_closed_once(lab)) == ([Status.TIMED, Status.FAILED], True)
+
+
+def test_every_candidate_is_checked_before_any_is_timed() -> None:
+    lab = Lab([1e5] * 3)
+    steps: list[tuple[int, str]] = []
+    lab.at = {
+        (place, name): (lambda trial, name=name: steps.append((trial.place, name))) for place in range(3) for name in STEPS
+    }
+    found(lab, replace(NO_LIMIT, min_samples=1, max_samples=1))
+    checks = [(place, name) for place in range(3) for name in ("make", "outputs")]
+    timed = [(place, "sample") for _ in range(2) for place in range(3)]
+    assert steps[: len(checks) + len(timed)] == checks + timed
+
+
+def test_where_none_is_right_the_error_says_what_came_of_each() -> None:
+    lab = Lab([1e5] * 5, at={(0, "make"): ValueError("no"), (1, "sample"): HUNG, **{(n, "outputs"): WRONG for n in (2, 3, 4)}})
+    with pytest.raises(TuningFailed) as caught:
+        found(lab, expected=[RIGHT])
+    outcomes: Any = caught.value.context["outcomes"]
+    assert statuses(outcomes) == [Status.FAILED, Status.HUNG, Status.WRONG, Status.WRONG, Status.WRONG]
+    assert caught.value.problem == (
+        "none of 5 candidates was right and timed in 0.0 s of 1e+09 s (1 failed, 1 hung, 3 wrong): 1x1x1: ValueError: no; "
+        "2x1x1: it did not end. Fix: wait; 3x1x1 and 2 more: [1, 2, 3, 4] is not [0, 1, 2, 3]"
+    )
+    assert all_closed_once(lab)
+    assert pickle.loads(pickle.dumps(caught.value)).context == caught.value.context  # noqa: S301 -- our own
+
+
+def test_nothing_to_try_is_a_failure() -> None:
+    with pytest.raises(TuningFailed, match=r"none of 0 candidates .*there are none"):
+        found(Lab([]))
+
+
+def test_a_trial_may_say_that_no_other_can_be_run() -> None:
+    def lost(trial: Any) -> None:  # noqa: ANN401 -- a trial
+        if trial.runs == 4:
+            raise Abandoned("the device is busy") from HUNG
+
+    lab = Lab([2e5, 1e5, 3e5, 1.5e5], at={(1, "sample"): lost})
+    result = found(lab)
+    assert statuses(result.outcomes) == [Status.TIMED, Status.HUNG, Status.TIMED, Status.TIMED]
+    assert (result.outcomes[1].detail, result.best.candidate) == ("the device is busy", lab.candidates[3])
+    assert ([trial.runs for trial in lab.trials], all_closed_once(lab)) == ([4, 4, 3, 3], True)
+
+
+def test_a_search_that_is_abandoned_before_any_was_timed_has_failed() -> None:
+    lab = Lab([1e5] * 3, at={(1, "outputs"): Abandoned("the device is lost")})
+    with pytest.raises(TuningFailed) as caught:
+        found(lab)
+    outcomes: Any = caught.value.context["outcomes"]
+    assert statuses(outcomes) == [Status.NOT_TRIED, Status.FAILED, Status.NOT_TRIED]
+    assert (len(lab.trials), all_closed_once(lab)) == (2, True)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_interrupt_ends_the_search_and_closes_every_trial(step: str, error: BaseException) -> None:
+    lab = Lab([1e5] * 3, at={(1, step): error})
+    with pytest.raises(type(error)):
+        found(lab)
+    assert all_closed_once(lab)
+
+
+def test_an_error_of_the_listener_ends_the_search_and_closes_every_trial() -> None:
+    lab = Lab([1e5] * 3)
+
+    def listener(progress: Progress) -> None:
+        if progress.tried == 2:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        found(lab, on_progress=listener)
+    assert (len(lab.trials), all_closed_once(lab)) == (2, True)
+
+
+@pytest.mark.parametrize("costs", [[1e5, 3e5], [3e5, 1e5]])
+def test_what_cannot_be_closed_has_failed(costs: list[float]) -> None:
+    lab = Lab(costs, at={(1, "close"): ValueError("stuck")})
+    result = found(lab)
+    assert (result.outcomes[1].status, result.best.candidate) == (Status.FAILED, lab.candidates[0])
+    assert result.outcomes[1].detail.endswith("closing it failed: ValueError: stuck")
+    assert all_closed_once(lab)
+
+
+def test_where_the_last_fails_at_the_end_the_best_of_those_left_behind_is_taken() -> None:
+    lab = Lab([3e5, 2e5, 1e5], gauss=0.03, at={(2, "sample"): lambda trial: HUNG if trial.runs > 6 else None})
+    result = found(lab)
+    assert statuses(result.outcomes) == [Status.DROPPED, Status.TIMED, Status.HUNG]
+    assert result.best == result.outcomes[1]
+
+
+def test_trials_are_closed_although_one_of_them_cannot_be_when_the_search_is_interrupted() -> None:
+    lab = Lab([1e5] * 3, at={(1, "close"): ValueError("stuck"), (2, "sample"): KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        found(lab)
+    assert all_closed_once(lab)
+
+
+def test_those_that_are_dropped_are_closed_at_once() -> None:
+    lab = Lab([1e5] + [9e5] * 20)
+    open_then: list[int] = []
+    lab.at = {(0, "sample"): lambda _: open_then.append(sum(not trial.closed for trial in lab.trials))}
+    found(lab, replace(NO_LIMIT, min_samples=2), expected=[RIGHT])
+    assert (open_then[0], open_then[-1]) == (21, 2)  # in the final: it, and the next
+    lab.costs = [1e5 * (1 + 0.0001 * place) for place in range(9)] + [9e5] * 20
+    lab.trials, lab.gauss = [], 0.03
+    open_then.clear()
+    found(lab, replace(NO_LIMIT, min_samples=2), expected=[RIGHT])
+    assert (open_then[0], open_then[-1] <= 9) == (29, True)
+
+
+def timings(*medians: float, spread: float = 0.0, samples: int = 100) -> list[Timing]:
+    """Timings with these medians, and a spread that is a part of each."""
+    return [Timing(median, spread * median, samples) for median in medians]
+
+
+def test_a_timing_is_the_median_and_the_median_deviation_from_it() -> None:
+    assert Timing.of([5.0, 1.0, 2.0, 100.0]) == Timing(3.5, 2.0, 4)
+    assert (Timing.of([7.0]), Timing.of([])) == (Timing(7.0, 0.0, 1), Timing(0.0, 0.0, 0))
+
+
+def test_the_error_of_a_median_falls_with_the_root_of_the_number_of_times() -> None:
+    few, many = standard_errors(timings(10, spread=0.1, samples=4)), standard_errors(timings(10, spread=0.1, samples=400))
+    assert few == [pytest.approx(1.2533 * 1.4826 * 0.1 / 2)]
+    assert few[0] == pytest.approx(10 * many[0])
+
+
+def test_a_spread_that_is_small_by_chance_counts_as_the_typical_one() -> None:
+    times = [Timing(10, 0.0, 4), Timing(20, 2.0, 4), Timing(10, 1.0, 4), Timing(10, 5.0, 4)]
+    small, usual, same, large = standard_errors(times)
+    assert (small, usual, same) == (pytest.approx(usual), pytest.approx(same), pytest.approx(small))
+    assert large == pytest.approx(5 * usual)
+
+
+def test_times_too_short_for_the_clock_have_no_error() -> None:
+    assert standard_errors([Timing(0, 0, 5), Timing(0, 0, 5)]) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("medians", "stay"),
+    [
+        ([100, 200, 101.9], [0]),  # the first is surely as fast as any
+        ([103, 100], [1]),  # nobody comes after the first that is as fast as any
+        ([101.9, 103, 100], [0]),
+        ([103, 101.9, 100], [1]),
+        ([100], [0]),
+    ],
+)
+def test_without_noise_one_stays(medians: list[float], stay: list[int]) -> None:
+    assert survivors(timings(*medians)) == stay
+
+
+def test_who_is_within_the_noise_stays() -> None:
+    error = 1.2533 * 1.4826 * 0.1 / 10  # 1.9 %: three of them both ways and the tie
+    assert error == pytest.approx(0.0186, abs=1e-4)
+    assert survivors(timings(113, 115, 100, 99.9, spread=0.1)) == [0, 2, 3]
+
+
+def test_it_is_decided_when_the_medians_are_known() -> None:
+    alone = [is_decided(timings(100, spread=spread), PRECISE) for spread in (0.02, 0.04)]
+    beside = [
+        is_decided(timings(100, 101, spread=spread), precision) for precision in (STABLE, PRECISE) for spread in (0.005, 0.02)
+    ]
+    assert (alone, beside) == ([True, False], [True, True, True, False])
+
+
+def test_near_is_who_is_within_a_part_of_the_fastest_as_far_as_the_noise_lets_one_tell() -> None:
+    assert nearest(timings(104.1, 104, 100, 110, 101), 0.04) == [1, 2, 4]
+    assert nearest(timings(113, 100, 107, spread=0.1), 0.04) == [1, 2]  # two standard errors of each are 3.7 %
+
+
+def test_finalists_are_the_two_fastest_and_the_first_that_are_near() -> None:
+    assert finalists(timings(150, 100, 200)) == [0, 1]
+    assert finalists(timings(102, 101, 150, 99.9, 102, 100)) == [0, 1, 3, 4, 5]
+    assert finalists(timings(*[101] * 20, 100, 99.9)) == [*range(FINALISTS - 2), 20, 21]
+    assert finalists(timings(100)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("medians", "spread", "place"),
+    [
+        ([102, 100], 0.0, 0),
+        ([102.1, 100], 0.0, 1),
+        ([105, 102, 100, 100], 0.0, 1),
+        ([105, 100], 0.1, 0),  # two standard errors of the difference are 5.3 %
+        ([106, 100], 0.1, 1),
+    ],
+)
+def test_the_winner_is_the_first_as_fast_as_the_fastest(medians: list[float], spread: float, place: int) -> None:
+    assert winner(timings(*medians, spread=spread)) == place

@@ -19,8 +19,7 @@ from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Candidate, Status
 from vyre_driver.autotune.measure.calls import tune_call
 from vyre_driver.autotune.measure.definition import Operand
-from vyre_driver.autotune.measure.isolation import IsolatedBench
-from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
+from vyre_driver.autotune.measure.trials import DeviceTrial, IsolatedBench, Workbench
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.store.record import parse_timings

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.isolation import IsolatedBench
-from vyre_driver.autotune.measure.trials import SEED, Workbench, difference
+from vyre_driver.autotune.measure.trials import SEED, IsolatedBench, Workbench, difference
 from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.search.search import search
 from vyre_driver.autotune.store.records import TuningMode, size_text
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.measure.definition import KernelDefinition, Size
-    from vyre_driver.autotune.measure.isolation import IsolatedTrial
-    from vyre_driver.autotune.measure.trials import DeviceTrial
+    from vyre_driver.autotune.measure.trials import DeviceTrial, IsolatedTrial
     from vyre_driver.autotune.measure.tuned import TunedKernel
     from vyre_driver.autotune.search.outcomes import Outcome, Progress, SearchResult
     from vyre_driver.autotune.search.space import Candidate

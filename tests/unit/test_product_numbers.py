@@ -12,7 +12,8 @@ import pytest
 from literals import refusal
 
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.product_numbers import ACTIVATION_FUNCTIONS, as_float64, element_of, float32_of, rounded
+from vyre_driver.kernels.common import float32_of
+from vyre_driver.kernels.product_numbers import ACTIVATION_FUNCTIONS, as_float64, element_of, rounded
 from vyre_driver.kernels.products import product
 from vyre_driver.matrices.activations import ACTIVATIONS as EMITTED
 from vyre_driver.matrices.elements import BF16, F16

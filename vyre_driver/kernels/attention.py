@@ -16,14 +16,13 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.common import check_parameters, grid_of, zeros_plan
+from vyre_driver.kernels.common import check_parameters, float32_of, grid_of, zeros_plan
 from vyre_driver.kernels.product_numbers import (
     FLOATS,
     as_float64,
     check_element,
     dtype_of,
     element_of,
-    float32_of,
     name_of,
     rounded,
 )

@@ -11,6 +11,7 @@ Source: Vulkan 1.3, limits ``maxComputeWorkGroupCount`` (65,535 along an axis is
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -239,3 +240,15 @@ class PaddedBuffers:
 
     def _copied(self, source: str, target: str) -> Step:
         return Step(shipped_module("copy_words"), (source, target), (1, 1, 1), push_constants={"count": self._count})
+
+
+def float32_of(given: object) -> float | None:
+    """Return a number rounded to float32, too large a one as infinite; None of what is not a number."""
+    if type(given) is bool or not isinstance(given, numbers.Real):
+        return None
+    try:
+        found = float(given)
+    except OverflowError:  # an integer beyond float64
+        found = -math.inf if given < 0 else math.inf
+    with np.errstate(all="ignore"):
+        return float(np.float32(found))

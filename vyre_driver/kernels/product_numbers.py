@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,18 +67,6 @@ def check_element(kernel: str, name: str, dtype: np.dtype[Any], element: Element
             fix=f"give {name}.view({others})",
             binding=name,
         )
-
-
-def float32_of(given: object) -> float | None:
-    """Return a number rounded to float32, too large a one as infinite; None of what is not a number."""
-    if type(given) is bool or not isinstance(given, numbers.Real):
-        return None
-    try:
-        found = float(given)
-    except OverflowError:  # an integer beyond float64
-        found = -math.inf if given < 0 else math.inf
-    with np.errstate(all="ignore"):
-        return float(np.float32(found))
 
 
 def is_of(dtype: np.dtype[Any], element: ElementType) -> bool:

@@ -17,14 +17,13 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.common import check_parameters, zeros_plan
+from vyre_driver.kernels.common import check_parameters, float32_of, zeros_plan
 from vyre_driver.kernels.product_numbers import (
     ACTIVATION_FUNCTIONS,
     as_float64,
     check_element,
     dtype_of,
     element_of,
-    float32_of,
     name_of,
     rounded,
 )

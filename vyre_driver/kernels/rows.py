@@ -14,7 +14,6 @@ near each other and far from 0 loses nothing. Source: the pairwise updating form
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,15 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.common import check_parameters, check_rows, grid_of, refuse_parameters, row_count, zeros_plan
+from vyre_driver.kernels.common import (
+    check_parameters,
+    check_rows,
+    float32_of,
+    grid_of,
+    refuse_parameters,
+    row_count,
+    zeros_plan,
+)
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -278,18 +285,13 @@ class _Normalization(RowsKernel):
 
     def _eps(self, parameters: Mapping[str, Any]) -> float:
         """Return ``eps`` rounded to float32, too large a one as infinite; raises InvalidInput if it is none."""
-        given: object = parameters.get("eps", self.eps)
-        number = given if isinstance(given, numbers.Real) else None
-        try:
-            found = math.nan if number is None or type(given) is bool else float(number)
-        except OverflowError:  # an integer beyond float64
-            found = -math.inf if number is None or number < 0 else math.inf
-        if not found >= 0:
+        given: Any = parameters.get("eps", self.eps)
+        found = float32_of(given)
+        if found is None or given < 0 or math.isnan(found):
             raise InvalidInput(
                 f"eps of {self.name} is {given!r}, which is not a number from 0 on", fix="give a float", parameter="eps"
             )
-        with np.errstate(all="ignore"):
-            return float(np.float32(found))
+        return found
 
 
 @dataclass(frozen=True, slots=True)

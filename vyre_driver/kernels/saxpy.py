@@ -6,8 +6,6 @@ the payload of a NaN may differ.
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.common import SIZES, PaddedBuffers, check_parameters, checked_count, tiles, zeros_plan
+from vyre_driver.kernels.common import SIZES, PaddedBuffers, check_parameters, checked_count, float32_of, tiles, zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -99,12 +97,7 @@ class Saxpy(KernelDefinition):
 
 def _as_float32(alpha: object) -> np.float32:
     """Return alpha as numpy rounds it, too large a one as infinite; raises InvalidInput if it is not a number."""
-    given = alpha if isinstance(alpha, numbers.Real) else None
-    if given is None or type(alpha) is bool:
+    number = float32_of(alpha)
+    if number is None:
         raise InvalidInput(f"alpha of saxpy is {alpha!r}, which is not a real number", fix="give a float", parameter="alpha")
-    try:
-        found = float(given)
-    except OverflowError:  # an integer beyond float64
-        found = -math.inf if given < 0 else math.inf
-    with np.errstate(all="ignore"):
-        return np.float32(found)
+    return np.float32(number)

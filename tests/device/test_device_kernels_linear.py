@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 from columns import candidate_with
-from poisoned import result
+from poisoned import distance, on_a_narrow_grid, result, untried
 
 from vyre_driver.autotune.measure.definition import DeviceFacts
 from vyre_driver.autotune.measure.tuned import TunedKernel
@@ -17,8 +17,6 @@ from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from vyre_driver import Driver
     from vyre_driver.autotune.search.space import Candidate
@@ -53,13 +51,6 @@ def driver(layered: Driver) -> Driver:
     return layered
 
 
-def distance(found: NDArray[Any], expected: NDArray[Any]) -> float:
-    """How far two results are apart, relative to the largest magnitude in what is right."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    wide = expected.astype(np.float64)
-    return float(np.abs(found - wide).max() / np.abs(wide).max())
-
-
 CASES = [(definition, byte_len, one) for one in CANDIDATES for definition in BOTH for byte_len in (2, 4)]
 
 
@@ -89,11 +80,7 @@ def test_results_are_those_of_float64_within_the_tolerance_told(
 
 def test_the_candidates_tried_here_take_every_value_of_every_axis_that_this_device_takes(driver: Driver) -> None:
     kernel = TunedKernel(driver, LINEAR_INT4)
-    wanted, seen = [
-        {(axis.constant, one[axis.constant]) for axis in kernel.space.axes for one in candidates}
-        for candidates in (kernel.candidates, [one for one in CANDIDATES if one in kernel.candidates])
-    ]
-    assert wanted - seen == set()
+    assert untried(kernel, CANDIDATES) == set()
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -194,14 +181,8 @@ def test_a_result_is_the_same_bits_whatever_else_is_in_the_batch(driver: Driver,
 @pytest.mark.parametrize("candidate", CANDIDATES[:2], ids=str)
 def test_grids_that_are_full_along_x_go_on_along_y(driver: Driver, definition: Linear, candidate: Candidate) -> None:
     """As on a device that takes three workgroups along x; of the last row of workgroups some have nothing to do."""
-    kernel = TunedKernel(driver, definition)
-    limits = replace(driver.device.limits, max_compute_work_group_count=(3, 65535, 65535))
-    kernel.device = replace(kernel.device, physical=replace(driver.device, limits=limits))
-    arrays, _ = definition.example((9, 35, 64, 32, 2), 1)
-    expected = definition.expected(*arrays)
-    out = driver.buffer(np.full_like(expected, 7))
-    kernel.bind(*map(driver.buffer, arrays), out=out, candidate=candidate).run()
-    assert distance(out.read(), expected) <= definition.tolerance((9, 35, 64, 32, 2))
+    found, expected = on_a_narrow_grid(driver, definition, (9, 35, 64, 32, 2), candidate)
+    assert distance(found, expected) <= definition.tolerance((9, 35, 64, 32, 2))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 from columns import candidate_with
-from poisoned import result
+from poisoned import distance, on_a_narrow_grid, result, untried
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput
@@ -61,13 +61,6 @@ def skip_without_halves(driver: Driver, byte_len: int) -> None:
         pytest.skip("the device has no storageBuffer16BitAccess")
 
 
-def distance(found: NDArray[Any], expected: NDArray[Any]) -> float:
-    """How far two results are apart, relative to the largest magnitude in what is right."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    wide = expected.astype(np.float64)
-    return float(np.abs(found - wide).max() / np.abs(wide).max())
-
-
 CASES = [(definition, byte_len, one) for one in CANDIDATES for definition in BOTH for byte_len in (4, 2)]
 SMALL_CASES = [(definition, byte_len, one) for one in SMALL_CANDIDATES for definition in BOTH for byte_len in (4, 2)]
 
@@ -98,11 +91,7 @@ def test_results_are_those_of_float64_within_the_tolerance_told(
 
 def test_the_candidates_tried_here_take_every_value_of_every_axis_that_this_device_takes(driver: Driver) -> None:
     kernel = TunedKernel(driver, LAYERNORM)
-    wanted, seen = [
-        {(axis.constant, one[axis.constant]) for axis in kernel.space.axes for one in candidates}
-        for candidates in (kernel.candidates, [one for one in (*CANDIDATES, *SMALL_CANDIDATES) if one in kernel.candidates])
-    ]
-    assert wanted - seen == set()
+    assert untried(kernel, (*CANDIDATES, *SMALL_CANDIDATES)) == set()
 
 
 @pytest.mark.parametrize("byte_len", [4, 2])
@@ -239,14 +228,8 @@ def test_grids_that_are_full_along_x_go_on_along_y(
     driver: Driver, definition: KernelDefinition, shape: tuple[int, int], candidate: Candidate
 ) -> None:
     """As on a device that takes three workgroups along x; of the last row of workgroups some have nothing to do."""
-    kernel = TunedKernel(driver, definition)
-    limits = replace(driver.device.limits, max_compute_work_group_count=(3, 65535, 65535))
-    kernel.device = replace(kernel.device, physical=replace(driver.device, limits=limits))
-    arrays, _ = definition.example((*shape, 4), 1)
-    expected = definition.expected(*arrays)
-    out = driver.buffer(np.full_like(expected, 7))
-    kernel.bind(*map(driver.buffer, arrays), out=out, candidate=candidate).run()
-    assert distance(out.read(), expected) <= definition.tolerance((*shape, 4))
+    found, expected = on_a_narrow_grid(driver, definition, (*shape, 4), candidate)
+    assert distance(found, expected) <= definition.tolerance((*shape, 4))
 
 
 @pytest.mark.parametrize("definition", BOTH, ids=lambda one: one.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from vyre_driver.autotune.measure.tuned import TunedKernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from vyre_driver import Driver
@@ -47,3 +50,33 @@ def result(
     assert {name for name, one in found.items() if one[lengths[name] :] != TAIL} == set()
     ((name, operand),) = plan.outputs.items()
     return np.frombuffer(found[name][: lengths[name]], operand.dtype).reshape(operand.shape)
+
+
+def distance(found: NDArray[Any], expected: NDArray[Any]) -> float:
+    """How far two results are apart, relative to the largest magnitude in what is right."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    wide = expected.astype(np.float64)
+    return float(np.abs(found - wide).max() / np.abs(wide).max())
+
+
+def untried(kernel: TunedKernel, candidates: Iterable[Candidate]) -> set[tuple[str, int]]:
+    """The values of axes that the device takes and that none of these candidates has, of those that it takes."""
+    wanted, seen = (
+        {(axis.constant, one[axis.constant]) for axis in kernel.space.axes for one in those}
+        for those in (kernel.candidates, [one for one in candidates if one in kernel.candidates])
+    )
+    return wanted - seen
+
+
+def on_a_narrow_grid(
+    driver: Driver, definition: KernelDefinition, size: tuple[int, ...], candidate: Candidate | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What a kernel makes of its example as on a device that takes three workgroups along x, and what is right."""
+    kernel = TunedKernel(driver, definition)
+    limits = replace(driver.device.limits, max_compute_work_group_count=(3, 65535, 65535))
+    kernel.device = replace(kernel.device, physical=replace(driver.device, limits=limits))
+    arrays, _ = definition.example(size, 1)
+    expected = definition.expected(*arrays)
+    out = driver.buffer(np.full_like(expected, 7))
+    kernel.bind(*map(driver.buffer, arrays), out=out, candidate=candidate).run()
+    return out.read(), expected

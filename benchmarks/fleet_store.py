@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vyre_driver.remote.link import longest_s
-from vyre_driver.remote.resp import CONNECT_S
+from vyre_driver.remote.redis_store import CONNECT_S
 from vyre_driver.remote.store import StoreFailure
 
 if TYPE_CHECKING:

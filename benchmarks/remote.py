@@ -230,7 +230,7 @@ def leaving(url: str) -> float:
 
 def imported() -> float:
     """Return the microseconds that a process needs to import what reaches Redis and checks signatures."""
-    modules = "vyre_driver.remote.opening, vyre_driver.remote.redis_store, cryptography.hazmat.primitives.asymmetric.ed25519"
+    modules = "vyre_driver.remote.tier, vyre_driver.remote.redis_store, cryptography.hazmat.primitives.asymmetric.ed25519"
     code = (
         f"from time import perf_counter as now; from vyre_driver import Driver; a = now(); import {modules}; print(now() - a)"
     )

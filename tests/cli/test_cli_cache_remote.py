@@ -20,7 +20,7 @@ from vyre_driver.identity import device_fields
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.envelope import sealed_entry, signed_tombstone
 from vyre_driver.remote.names import device_name, entry_name, tombstone_name
-from vyre_driver.remote.opening import breaker_of
+from vyre_driver.remote.tier import breaker_of
 from vyre_driver.remote.trust import trust_line
 
 if TYPE_CHECKING:

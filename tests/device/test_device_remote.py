@@ -18,8 +18,7 @@ from racing import USE, race
 from vyre_driver import Driver
 from vyre_driver.cache import DiskPipelineCache, flight
 from vyre_driver.errors import CacheNotWarm, InvalidSetting
-from vyre_driver.remote.outcome import Fetch
-from vyre_driver.remote.tier import RemoteTier
+from vyre_driver.remote.tier import Fetch, RemoteTier
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.cache import DiskPipelineCache
-from vyre_driver.remote.absent import KEPT_S, MOST_NAMES, AbsentNames
 from vyre_driver.remote.breaker import Breaker
+from vyre_driver.remote.worker import KEPT_S, MOST_ABSENT, AbsentNames
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +150,7 @@ def test_an_absent_name_is_remembered_for_half_a_minute_and_the_oldest_of_4096_g
     absent = AbsentNames(clock)
     absent.add("put since")
     absent.drop("put since")
-    for number in range(MOST_NAMES + 1):
+    for number in range(MOST_ABSENT + 1):
         absent.add(str(number))
     assert [name in absent for name in ("put since", "0", "1", "4096")] == [False, False, True, True]
     clock.now += KEPT_S

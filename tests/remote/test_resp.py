@@ -13,15 +13,14 @@ import redis
 from redis._parsers import _RESP2Parser
 from redis.exceptions import ResponseError
 
-from vyre_driver.remote.redis_store import RedisStore
-from vyre_driver.remote.resp import Connection, Place, ProtocolError, Refusal, encoded
+from vyre_driver.remote.redis_store import Connection, Place, ProtocolError, RedisStore, Refusal, encoded
 from vyre_driver.remote.store import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from vyre_driver.remote.resp import Answer
+    from vyre_driver.remote.redis_store import Answer
 
 ANSWERS: dict[bytes, Answer] = {
     b"+OK\r\n": b"OK",

@@ -14,11 +14,11 @@ from faults import Fault
 
 from vyre_driver.cli import cache_remote
 from vyre_driver.errors import RemoteUnavailable
-from vyre_driver.remote import timely
+from vyre_driver.remote import link
 from vyre_driver.remote.addresses import open_store
+from vyre_driver.remote.link import TimelyStore
 from vyre_driver.remote.names import claim_name, entry_name
 from vyre_driver.remote.store import StoreFailure
-from vyre_driver.remote.timely import TimelyStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_a_server_that_drips_ends_a_command(
 
 
 def test_a_list_of_names_without_an_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timely, "MOST_NAMES", 10)
+    monkeypatch.setattr(link, "MOST_NAMES", 10)
     endless = open_store(f"file:{tmp_path}")
     monkeypatch.setattr(
         endless, "names", lambda _prefix: (entry_name(DEVICE, one.to_bytes(32, "big")) for one in itertools.count())
@@ -74,7 +74,7 @@ def test_a_list_of_names_without_an_end_is_left(tmp_path: Path, monkeypatch: pyt
 
 def test_a_list_of_questions_without_names_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the deadline falls between two questions, so that there is no connection to end."""
-    monkeypatch.setattr(timely, "_NEXT_NAME_S", 0)
+    monkeypatch.setattr(link, "_NEXT_NAME_S", 0)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer(connection: socket.socket) -> None:
@@ -95,7 +95,7 @@ def test_a_list_of_questions_without_names_ends_at_its_deadline(monkeypatch: pyt
 
 
 def test_a_list_has_a_deadline_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timely, "_ALL_NAMES_S", 0.05)
+    monkeypatch.setattr(link, "_ALL_NAMES_S", 0.05)
     slow = open_store(f"file:{tmp_path}")
 
     def names(_prefix: str) -> Iterator[str]:

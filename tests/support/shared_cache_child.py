@@ -23,8 +23,7 @@ from vyre_driver.identity import PipelineCacheKey, device_fields, encode_manifes
 from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.remote import breaker
 from vyre_driver.remote.addresses import open_store
-from vyre_driver.remote.opening import breaker_of
-from vyre_driver.remote.tier import RemoteTier
+from vyre_driver.remote.tier import RemoteTier, breaker_of
 from vyre_driver.remote.trust import Trust, read_signer
 from vyre_driver.remote.worker import StoreWorker
 from vyre_driver.runtime.pipelines import FirstPipelines

@@ -12,7 +12,7 @@ from literals import device_manifest, key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, kernel_names
 from vyre_driver.cache.root import CacheRoot
-from vyre_driver.cache.walk import CacheUsage
+from vyre_driver.cache.upkeep import CacheUsage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ import pytest
 from literals import key, refusal
 
 from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict, _read
-from vyre_driver.cache.check import CacheProblem
 from vyre_driver.cache.entry import HEADER_BYTES, encode_entry
+from vyre_driver.cache.upkeep import CacheProblem
 from vyre_driver.errors import InvalidSetting
 
 if TYPE_CHECKING:

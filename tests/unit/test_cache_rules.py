@@ -16,8 +16,8 @@ from literals import cache_key, key, native_blob, refusal
 from one_entry import DATA, ENTRY, KEY, MANIFEST, NEWER, OTHER, PLACE, below
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict, _read, disk, entry
+from vyre_driver.cache.directory import Tally
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, encode_entry
-from vyre_driver.cache.tally import Tally
 from vyre_driver.errors import CacheUnusable, InvalidSetting
 
 if TYPE_CHECKING:

@@ -13,12 +13,10 @@ from literals import cache_key, device, device_manifest, key
 from numbered_entries import DAY, PAGE, fill, path_of
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
-from vyre_driver.cache.check import CacheProblem
 from vyre_driver.cache.entry import encode_entry
-from vyre_driver.cache.evict import PruneReport, is_due
 from vyre_driver.cache.explain import Explanation, NearEntry, differences
 from vyre_driver.cache.root import CacheRoot
-from vyre_driver.cache.walk import CacheUsage
+from vyre_driver.cache.upkeep import CacheProblem, CacheUsage, PruneReport, is_due
 from vyre_driver.errors import CacheUnusable
 from vyre_driver.identity import device_fields
 from vyre_driver.identity.manifest import encode_manifest

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from vyre_driver.autotune.measure import trials
-from vyre_driver.cache.evict import Pruner
-from vyre_driver.cache.tally import Tally
+from vyre_driver.cache.directory import Tally
+from vyre_driver.cache.upkeep import Pruner
 from vyre_driver.runtime.bound import RecentBindings, ResidentDispatch
 from vyre_driver.runtime.room import Room
 

@@ -1,39 +1,175 @@
 """The pipeline cache: one verified file an entry, published by rename, no locks.
 
 It may be slow or empty, but never wrong and never fatal. An entry that fails any check is a miss with a verdict; it is counted
-and moved aside. An OSError on ``get`` or ``put`` is ignored in one place (tally.py), and counted there.
+and moved aside. An OSError on ``get`` or ``put`` is ignored in one place (directory.py), and counted there.
 
 Where the root may not be used (root.py), and without a usable home, entries live in memory only.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections import ChainMap
+import threading
+from collections import ChainMap, OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
-from vyre_driver.cache import evict, walk
-from vyre_driver.cache.check import check_directory, clear_imported, clear_root
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory, described, require_changeable
-from vyre_driver.cache.durable import PendingFlush
+from vyre_driver.cache import upkeep
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, Tally, described, require_changeable
 from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
 from vyre_driver.cache.explain import explain_lookup
-from vyre_driver.cache.memory import MemoryEntries
 from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
-from vyre_driver.cache.tally import Tally
+from vyre_driver.cache.upkeep import check_directory, clear_imported, clear_root
 from vyre_driver.cache.upstream import blob_place, read_blob, remove_blobs, write_blob
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vyre_driver.cache.check import CacheProblem
-    from vyre_driver.cache.evict import EvictionListener
     from vyre_driver.cache.explain import Explanation
+    from vyre_driver.cache.upkeep import CacheProblem, EvictionListener
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.upstream.keys import PipelineDeviceFingerprint
+
+MAX_MEMORY_BYTES = 64 * 1024 * 1024
+
+
+class MemoryEntries:
+    """Entries by key digest, at most 64 MiB of them; the least recently used give way. May be used from several threads."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._entries: OrderedDict[bytes, PipelineEntry] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._entries)
+
+    def get(self, digest: bytes) -> PipelineEntry | None:
+        """Return the entry, which counts as used now."""
+        with self._lock:
+            entry = self._entries.get(digest)
+            if entry is not None:
+                self._entries.move_to_end(digest)
+        return entry
+
+    def put(self, digest: bytes, entry: PipelineEntry, *, only_new: bool = False) -> None:
+        """Keep an entry, in place of an earlier one; with ``only_new`` the earlier one stays."""
+        with self._lock:
+            if only_new and digest in self._entries:
+                return
+            self._change(digest, entry)
+            while self._bytes > MAX_MEMORY_BYTES:
+                self._change(next(iter(self._entries)), None)
+
+    def drop(self, digest: bytes) -> None:
+        """Drop an entry, if it is there."""
+        with self._lock:
+            self._change(digest, None)
+
+    def clear(self, *, imported: bool = False) -> None:
+        """Drop everything, or what was imported."""
+        with self._lock:
+            for digest, entry in list(self._entries.items()):
+                if entry.imported or not imported:
+                    self._change(digest, None)
+
+    def _change(self, digest: bytes, entry: PipelineEntry | None) -> None:
+        """Keep this entry instead, or none; an interrupt leaves counted what is kept."""
+        try:
+            dropped = self._entries.pop(digest, None)
+            self._bytes -= dropped.byte_len if dropped else 0
+            if entry is not None:
+                self._entries[digest] = entry
+                self._bytes += entry.byte_len
+        except BaseException:
+            self._bytes = sum(one.byte_len for one in self._entries.values())
+            raise
+
+
+MAX_FLUSH_THREADS = 16
+
+
+class PendingFlush:
+    """Files and directories that were written since the last flush. May be used from several threads."""
+
+    def __init__(self) -> None:
+        """Start with nothing pending."""
+        self._files: set[str] = set()
+        self._directories: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add(self, path: str) -> None:
+        """Note a file that was written, its directory and the one above, in which that one may be new."""
+        directory = os.path.dirname(path)  # noqa: PTH120 -- on the way of a put
+        with self._lock:
+            self._files.add(path)
+            self._directories.add(directory)
+            self._directories.add(os.path.dirname(directory))  # noqa: PTH120
+
+    def flush(self) -> None:
+        """Wait until everything pending is on the disk; files that are gone by then are ignored.
+
+        The first failure is raised when all the others were tried; what failed stays pending, and nothing else.
+        """
+        files: set[str] = set()
+        directories: set[str] = set()
+        none_left: tuple[set[str], set[str]] = set(), set()
+        try:
+            with self._lock:
+                files, directories = self._files, self._directories
+                self._files, self._directories = none_left
+            failed_files = _sync_all(files, os.fdatasync)
+            failed_directories = _sync_all(directories, _sync_directory)
+            self._keep(failed_files, {*failed_directories, *(os.path.dirname(path) for path in failed_files)})  # noqa: PTH120
+        except BaseException:  # an interrupt: which of them are on the disk is not known
+            self._keep(files, directories)
+            raise
+        for error in (*failed_files.values(), *failed_directories.values()):
+            raise error
+
+    def _keep(self, files: Iterable[str], directories: Iterable[str]) -> None:
+        with self._lock:
+            self._files.update(files)
+            self._directories.update(directories)
+
+
+def _sync_all(paths: Iterable[str], sync: Callable[[int], None]) -> dict[str, OSError]:
+    """Sync every path on a bounded number of threads; returns the errors by path."""
+    ordered = sorted(paths)
+    workers = min(os.cpu_count() or 1, MAX_FLUSH_THREADS, len(ordered))
+    if workers <= 1:
+        errors = [_sync(path, sync) for path in ordered]
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(workers, "vyre-flush") as pool:
+            errors = list(pool.map(lambda path: _sync(path, sync), ordered))
+    return {path: error for path, error in zip(ordered, errors, strict=True) if error is not None}
+
+
+def _sync(path: str, sync: Callable[[int], None]) -> OSError | None:
+    try:
+        with Opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK) as descriptor:
+            sync(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error
+    return None
+
+
+def _sync_directory(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some file systems cannot, and need not
+            raise
 
 
 class DiskPipelineCache:
@@ -48,7 +184,7 @@ class DiskPipelineCache:
         *,
         readonly: bool = False,
         shared: bool = False,
-        max_bytes: int = evict.DEFAULT_MAX_BYTES,
+        max_bytes: int = upkeep.DEFAULT_MAX_BYTES,
         base: str | os.PathLike[str] | None = None,
         hmac_key: bytes | None = None,
     ) -> None:
@@ -81,7 +217,7 @@ class DiskPipelineCache:
             self._base = EntryDirectory(below, self._tally, read_only=True, hmac_key=hmac_key)
         self._layers = tuple(one for one in (self._directory, self._base) if one is not None)
         self._memory = MemoryEntries()
-        self._pruner = evict.Pruner(self._directory, self._tally, max_bytes)
+        self._pruner = upkeep.Pruner(self._directory, self._tally, max_bytes)
         self.readonly = readonly
         self._pending = PendingFlush()
         self.hmac_key = hmac_key
@@ -102,7 +238,7 @@ class DiskPipelineCache:
             If one of them is not valid.
         """
         readonly = settings.switch(settings.CACHE_READONLY)
-        max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or evict.DEFAULT_MAX_BYTES
+        max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or upkeep.DEFAULT_MAX_BYTES
         if settings.switch(settings.CACHE_DISABLE):
             return cls(None)
         place = root or settings.absolute_path(settings.CACHE_DIR) or cls.default_root()
@@ -288,7 +424,7 @@ class DiskPipelineCache:
         if self._directory is not None:
             self._directory.used = used
 
-    def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
+    def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> upkeep.PruneReport:
         """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
 
         ``put`` does so by itself: on a cache's first put when the last prune of the root is over a day off, and whenever an
@@ -308,7 +444,7 @@ class DiskPipelineCache:
         """
         return [] if self._directory is None else check_directory(self._directory, fix=fix, progress=progress)
 
-    def entries(self) -> Iterator[walk.StoredEntry]:
+    def entries(self) -> Iterator[upkeep.StoredEntry]:
         """Yield what the headers of the entries say, unverified and in no order; those of the base that are not here too.
 
         Raises
@@ -320,7 +456,7 @@ class DiskPipelineCache:
         layers = [layer for layer in self._layers if layer.is_usable()]
         names = ChainMap(*[layer.kernel_names() for layer in layers])
         for layer in layers:
-            for stored in walk.stored_entries(layer.root, names):
+            for stored in upkeep.stored_entries(layer.root, names):
                 if stored.key not in listed:
                     listed.add(stored.key)
                     yield stored
@@ -363,7 +499,7 @@ class DiskPipelineCache:
         """
         require_changeable(self._directory)
 
-    def usage(self, *, base: bool = False) -> walk.CacheUsage:
+    def usage(self, *, base: bool = False) -> upkeep.CacheUsage:
         """Count the files below the root, or the base, by kind, and the bytes the file system gave them; all are looked at.
 
         Raises
@@ -372,7 +508,7 @@ class DiskPipelineCache:
             If the root cannot be read.
         """
         directory = self._base if base else self._directory
-        return walk.CacheUsage() if directory is None or not directory.is_usable() else walk.usage(directory.root)
+        return upkeep.CacheUsage() if directory is None or not directory.is_usable() else upkeep.usage(directory.root)
 
     def _look_up(self, digest: bytes, layers: Sequence[EntryDirectory]) -> CacheLookup:
         """Ask one layer after the other; what is more than an entry's absence counts, and memory has what was not written."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vyre_driver.cache.directory import CacheLookup
-    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.identity.manifest import FieldValue
 
 MAX_COMPARED = 10_000

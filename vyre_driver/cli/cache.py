@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from vyre_driver.cache.entry import PipelineEntry
-    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.cache.upkeep import StoredEntry
 
 NO_NAME = "-"
 _WIDEST_NAME = 40  # of the column; a longer one moves what follows it

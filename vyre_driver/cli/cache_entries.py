@@ -9,7 +9,7 @@ from vyre_driver.errors import InvalidCommand, VulkanUnavailable
 
 if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 KEY_DIGITS = 12  # of a key in a list; any beginning that only one has will do

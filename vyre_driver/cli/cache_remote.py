@@ -18,12 +18,11 @@ from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, has_hmac, opened, signed_at
-from vyre_driver.remote.exchange import pull, push
+from vyre_driver.remote.exchange import is_deadly, pull, push
+from vyre_driver.remote.link import TimelyStore
 from vyre_driver.remote.names import ENTRIES, WRITE_PROBE, device_name, device_name_of_manifest, entry_name, tombstone_name
-from vyre_driver.remote.opening import breaker_of
 from vyre_driver.remote.store import StoreFailure
-from vyre_driver.remote.taking import is_deadly
-from vyre_driver.remote.timely import TimelyStore
+from vyre_driver.remote.tier import breaker_of
 from vyre_driver.remote.trust import is_name, make_key, signer_of_settings, trust_line, trust_of_settings
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.remote.store import FailureKind, Store
     from vyre_driver.remote.trust import Signer, Trust
     from vyre_driver.vulkan.devices import PhysicalDevice

@@ -40,19 +40,19 @@ def from_parquet(path: str | os.PathLike[str], column: str, *, row_groups: int =
     if not is_whole(row_groups) or row_groups < 1:
         raise InvalidInput(f"row_groups is {row_groups!r}", fix="give a whole number from 1 on")
     place = os.path.abspath(path)  # noqa: PTH100 -- links stay as they are named
-    with _opened(place) as file:
-        dtype = _dtype(file, place, column)
+    with _opened_parquet(place) as file:
+        dtype = _dtype_of(file, place, column)
         rows = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     stamp = Path(place).stat()
     lengths = tuple(sum(rows[at : at + row_groups]) for at in range(0, len(rows), row_groups)) or (0,)
     name = f"parquet-{dask.base.tokenize(place, stamp.st_mtime_ns, stamp.st_size, column, row_groups)}"
     made: da.Array = da.map_blocks(
-        _read, place, column, row_groups, dtype=dtype, chunks=(lengths,), meta=np.empty(0, dtype), name=name
+        _read_groups, place, column, row_groups, dtype=dtype, chunks=(lengths,), meta=np.empty(0, dtype), name=name
     )
     return made
 
 
-def _opened(place: str) -> Any:  # noqa: ANN401 -- pyarrow has no types
+def _opened_parquet(place: str) -> Any:  # noqa: ANN401 -- pyarrow has no types
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -65,7 +65,7 @@ def _opened(place: str) -> Any:  # noqa: ANN401 -- pyarrow has no types
         ) from error
 
 
-def _dtype(file: Any, place: str, column: str) -> np.dtype[Any]:  # noqa: ANN401 -- pyarrow has no types
+def _dtype_of(file: Any, place: str, column: str) -> np.dtype[Any]:  # noqa: ANN401 -- pyarrow has no types
     names = file.schema_arrow.names
     if column not in names:
         raise InvalidInput(f"{place} has no column {column!r}", fix=f"name one of {', '.join(names)}")
@@ -81,10 +81,10 @@ def _dtype(file: Any, place: str, column: str) -> np.dtype[Any]:  # noqa: ANN401
     return found
 
 
-def _read(place: str, column: str, row_groups: int, block_info: Any = None) -> np.ndarray[Any, Any]:  # noqa: ANN401 -- Dask's
+def _read_groups(place: str, column: str, row_groups: int, block_info: Any = None) -> np.ndarray[Any, Any]:  # noqa: ANN401 -- Dask's
     """Read a block, on a worker."""
     (at,) = block_info[None]["chunk-location"]
-    with _opened(place) as file:
+    with _opened_parquet(place) as file:
         groups = list(range(at * row_groups, min((at + 1) * row_groups, file.num_row_groups)))
         read = file.read_row_groups(groups, columns=[column])[column] if groups else None
     if read is None:

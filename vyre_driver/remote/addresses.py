@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from vyre_driver import settings
-from vyre_driver.cache.key_files import read_key_file, unfit_key_file
+from vyre_driver.cache.seal import read_key_file, unfit_key_file
 from vyre_driver.errors import BackendUnavailable, InvalidSetting
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ def _database(parts: SplitResult, options: dict[str, str]) -> str:
 
 
 def _redis(address: str, parts: SplitResult, options: dict[str, str], timeout_s: float, secret: list[str] | None) -> Store:
-    from vyre_driver.remote.redis_store import RedisStore
-    from vyre_driver.remote.resp import Place
+    from vyre_driver.remote.redis_store import Place, RedisStore
 
     if parts.scheme == "unix":
         place = Place(path=str(_absolute(parts)))

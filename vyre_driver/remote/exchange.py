@@ -1,6 +1,7 @@
-"""All entries of a cache to a store, and of a store to a cache: what a builder does, and what a machine does before its work.
+"""Entries from a store into a cache, and from a cache into a store: one that a driver asks for, or all of them at once.
 
-Failures are raised: the caller of these functions waits for the result.
+What has a name in a store becomes an entry after its signature, its tombstone, and what every entry from elsewhere is asked.
+Failures are raised: the caller of ``push`` and ``pull`` waits for the result.
 """
 
 from __future__ import annotations
@@ -8,23 +9,60 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from vyre_driver.cache.entry import Verdict
+from blake3 import blake3
+
+from vyre_driver.cache.admission import Admission, admit
+from vyre_driver.cache.entry import Verdict, read_header
 from vyre_driver.errors import InvalidKey
 from vyre_driver.identity.keys import PipelineCacheKey
-from vyre_driver.remote.envelope import ENVELOPE_BYTES, MAX_VALUE_BYTES, sealed_entry
+from vyre_driver.remote.envelope import ENVELOPE_BYTES, MAX_VALUE_BYTES, opened, opened_tombstone, sealed_entry
 from vyre_driver.remote.names import ENTRIES, TOMBSTONES, device_name_of_manifest, entry_name, key_of_name
-from vyre_driver.remote.taking import take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.cache.entry import DeviceIds
-    from vyre_driver.cache.walk import StoredEntry
+    from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust
+
+Taken: TypeAlias = "Admission | Literal['deadly']"
+
+
+def take(  # noqa: PLR0913 -- what is there, and what is asked of it
+    cache: DiskPipelineCache,
+    digest: bytes,
+    data: bytes,
+    tombstone: bytes | None,
+    *,
+    trust: Trust,
+    devices: Collection[DeviceIds] | None,
+    spirv: bytes | None = None,
+) -> tuple[Taken, str]:
+    """Put what a store has under a key's name into the cache; returns what became of it, and who signed it.
+
+    Beside the results of ``admit`` there is ``deadly``: a signed tombstone names its blob. An entry without a blob here is
+    replaced.
+    """
+    verdict, entry_bytes, signer = opened(data, trust)
+    if entry_bytes is None:
+        return verdict, ""
+    if tombstone is not None and is_deadly(digest, entry_bytes, tombstone, trust):
+        return "deadly", signer
+    return admit(cache, digest, entry_bytes, hmac_key=None, devices=devices, spirv=spirv, over_code=True), signer
+
+
+def is_deadly(digest: bytes, entry_bytes: bytes, tombstone: bytes, trust: Trust) -> bool:
+    """Whether a tombstone that somebody trusted has signed names the blob of an entry that is neither sealed nor imported."""
+    _, blob_digest, _ = opened_tombstone(digest, tombstone, trust)
+    header = read_header(entry_bytes)
+    if blob_digest is None or header is None or not 0 < header.native_bytes <= len(entry_bytes):
+        return False
+    return blake3(memoryview(entry_bytes)[-header.native_bytes :]).digest() == blob_digest
+
 
 KEEP_S = 30 * 86400
 """How long a store that forgets by itself keeps what nobody uses, in seconds."""

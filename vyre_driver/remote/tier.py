@@ -7,21 +7,30 @@ process's driver compiled is signed and sent; what was imported never is, for si
 
 from __future__ import annotations
 
+import logging
 import secrets
+import threading
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from blake3 import blake3
+
+from vyre_driver import settings
 from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict
 from vyre_driver.cache.flight import FlightLock, MachineLock
+from vyre_driver.errors import InvalidSetting
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.identity.manifest import encode_manifest
+from vyre_driver.process.clock import SYSTEM
+from vyre_driver.remote.addresses import DEFAULT_TIMEOUT_S, MODES, checked_address, open_store
+from vyre_driver.remote.breaker import Breaker
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
-from vyre_driver.remote.exchange import put_absent
+from vyre_driver.remote.exchange import put_absent, take
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
-from vyre_driver.remote.outcome import Answer, Fetch
-from vyre_driver.remote.taking import take
+from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
 from vyre_driver.remote.tuning import SharedRecords
+from vyre_driver.remote.worker import Answer, StoreWorker
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -32,9 +41,39 @@ if TYPE_CHECKING:
     from vyre_driver.process.clock import Clock
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust
-    from vyre_driver.remote.worker import StoreWorker
     from vyre_driver.telemetry.events import Events
     from vyre_driver.vulkan.devices import PhysicalDevice
+
+
+class Fetch(Answer):
+    """A key that is looked for. ``code`` is our SPIR-V of it, which an entry must have; it is let go with the answer.
+
+    The outcome is ``hit``, ``miss``, ``elsewhere`` (another process asks), ``refused_VERDICT``, or why it was not asked.
+    """
+
+    def __init__(self, key: PipelineCacheKey, code: bytes, clock: Clock = SYSTEM) -> None:
+        """Begin without an answer."""
+        super().__init__(clock)
+        self.key, self.code = key, code
+        self.began = clock.now()
+        self.signer = ""
+        self.is_taken = False
+        self.taking = threading.Lock()
+        """Held while the entry is put into the cache, and until ``is_taken`` and ``signer`` say so."""
+        self.is_given_up = False
+        """Whether the waiting thread has gone on without it."""
+
+    def finish(self, outcome: str, signer: str = "") -> None:
+        """Give the outcome, and who has signed what was taken."""
+        self.signer, self.code = signer, b""
+        super().finish(outcome)
+
+    def wait(self, patience_s: float) -> str:
+        """Return the outcome; empty if there is none in so many seconds, and it is given up then."""
+        found = super().wait(patience_s)
+        self.is_given_up = not found
+        return found
+
 
 _MOST_REMEMBERED = 4096
 _LOOK_S = 0.002
@@ -313,3 +352,53 @@ class _Claim(_Look):
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
         return [b"" if store.claim(self._looked_for[0], secrets.token_bytes(16), self._for_s) else None]
+
+
+_LOG = logging.getLogger("vyre_driver.remote")
+_workers: dict[tuple[object, ...], StoreWorker] = {}
+
+
+def open_tier(cache: DiskPipelineCache, device: PhysicalDevice, events: Events) -> RemoteTier | None:
+    """Return the store that VYRE_CACHE_REMOTE names, as one driver asks it; None without one. Nothing is connected to.
+
+    Drivers of one process that have the same store and cache share a connection.
+
+    Raises
+    ------
+    InvalidSetting
+        If a variable is not valid, or a file of keys may not be used.
+    BackendUnavailable
+        If signatures are to be made or checked, and ``cryptography`` is not installed.
+    """
+    url, mode = settings.text(settings.CACHE_REMOTE), settings.choice(settings.CACHE_REMOTE_MODE, MODES)
+    if url is None or mode == "off":
+        return None
+    address = checked_address(url)
+    timeout_s = settings.seconds(settings.CACHE_REMOTE_TIMEOUT) or DEFAULT_TIMEOUT_S
+    secret_file = settings.absolute_path(settings.CACHE_REMOTE_SECRET_FILE)
+    trust, signer = trust_of_settings(), signer_of_settings(cache.root)
+    if mode == "write" and signer is None:
+        variable = settings.CACHE_REMOTE_MODE.variable
+        raise InvalidSetting(
+            f"{variable} is write, and there is no key to sign with",
+            fix=f"name one by {settings.CACHE_SIGN_KEY_FILE.variable} (vyre-driver cache keygen makes it), or read only",
+            variable=variable,
+            value=mode,
+        )
+    if not trust:
+        fix = f"name a file of public keys by {settings.CACHE_TRUST_FILE.variable}"
+        _LOG.warning("nothing is taken from the shared cache, because nobody is trusted. Fix: %s.", fix)
+    name = url, timeout_s, secret_file, cache.root
+    worker = _workers.get(name)
+    if worker is None:
+        opening = partial(open_store, url, timeout_s=timeout_s, secret_file=secret_file)
+        breaker = breaker_of(cache, url)
+        worker = _workers.setdefault(name, StoreWorker(opening, breaker, address=address, may_write=True))
+    may_sign = None if mode == "read" else signer
+    worker.wake()  # it imports what reaches the store while the driver opens its device
+    return RemoteTier(worker, cache=cache, device=device, events=events, trust=trust, signer=may_sign)
+
+
+def breaker_of(cache: DiskPipelineCache, url: str) -> Breaker:
+    """Return what knows whether the drivers of this machine leave the store at a URL alone."""
+    return Breaker(cache, blake3(url.encode()).hexdigest()[:16])

@@ -17,7 +17,7 @@ from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.envelope import MAX_RECORD_BYTES, opened_record, signed_record
 from vyre_driver.remote.exchange import KEEP_S
 from vyre_driver.remote.names import TUNINGS, device_name, tuning_name
-from vyre_driver.remote.outcome import Answer
+from vyre_driver.remote.worker import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,13 +117,7 @@ def _parsed(text: bytes) -> tuple[AutotuneKey, AutotuneRecord] | None:
 
 
 class SharedRecords:
-    """What ``TuningRecords`` asks: one driver's view of the records that machines share.
-
-    What is asked for is brought, and what is sent is sent, by the background thread. What is taken goes to the driver's own
-    records, where the better measured of two stays. Only what was measured here is sent.
-
-    May be used from several threads; ``note`` counts what comes of a question.
-    """
+    """What ``TuningRecords`` asks. May be used from several threads; ``note`` counts what comes of a question."""
 
     def __init__(
         self, worker: StoreWorker, device: PhysicalDevice, trust: Trust, signer: Signer | None, note: Callable[[str], None]
@@ -155,7 +149,7 @@ class SharedRecords:
         """Have others get what was measured here, unless they have a better measured one."""
         if self._signer is None or not self._worker.may_write or not record.identity:
             return
-        size = len(format_record(key, record))
+        size = len(format_text(AutotuneText({(key, record.identity): record})))
         if self._worker.uploads.add(partial(self._push, key, record, self._signer), size, self._note):
             self._worker.wake()
         else:

@@ -64,7 +64,7 @@ def shared_store(cache: DiskPipelineCache, device: PhysicalDevice, events: Event
     """
     if settings.text(settings.CACHE_REMOTE) is None:
         return None
-    from vyre_driver.remote.opening import open_tier  # late: a process without a store never has any of it
+    from vyre_driver.remote.tier import open_tier  # late: a process without a store never has any of it
 
     return open_tier(cache, device, events)
 

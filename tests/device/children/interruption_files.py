@@ -10,9 +10,9 @@ from interruption_world import Stage, World, check
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.autotune.store import store as autotune_file
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
+from vyre_driver.cache.disk import MAX_MEMORY_BYTES, MemoryEntries
 from vyre_driver.cache.flight import FlightLock, SingleFlight
 from vyre_driver.cache.marker import MARKS, CrashMarkers
-from vyre_driver.cache.memory import MAX_MEMORY_BYTES, MemoryEntries
 from vyre_driver.identity import PipelineCacheKey
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ in another. What counts is the scheduler's processor time for a task, which othe
 
 python -m benchmarks.fleet_scale simulate FILE [--json FILE]: GPUs with tasks of so many milliseconds, whose length varies by a
 tenth, and of which one in a hundred takes ten times as long; the scheduler works on one message after the other, for as long as
-was measured; calls are held in a window and hedged as ``FleetPool.map`` does it (vyre_driver.distributed.hedging).
+was measured; calls are held in a window and hedged as ``FleetPool.map`` does it (vyre_driver.distributed.windowed).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 from distributed import Client, Worker
 
-from vyre_driver.distributed.hedging import Hedging
+from vyre_driver.distributed.windowed import Hedging
 
 WORKERS = (2, 8, 32)
 TASKS = 4000

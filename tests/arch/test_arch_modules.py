@@ -239,5 +239,5 @@ def test_reading_modules_needs_no_lowering(imports: dict[str, set[str]]) -> None
         for name, imported in imports.items()
         if below(imported, "lowering.emit") and not name.startswith("vyre_driver.lowering.emit")
     }
-    versions = "vyre_driver.distributed.versions"
-    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.dispatch", versions}
+    scheduling = "vyre_driver.distributed.scheduling"
+    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.compiled", scheduling}

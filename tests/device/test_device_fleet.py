@@ -26,9 +26,8 @@ from distributed import Client, Scheduler, SpecCluster  # noqa: E402 -- an extra
 
 from vyre_driver.distributed import FleetPool, LocalFleet  # noqa: E402 -- an extra
 from vyre_driver.distributed.futures import of_fleet  # noqa: E402
-from vyre_driver.distributed.report import FleetReport  # noqa: E402
-from vyre_driver.distributed.scheduling import prepare_scheduler  # noqa: E402
-from vyre_driver.distributed.versions import Versions  # noqa: E402
+from vyre_driver.distributed.pool import FleetReport  # noqa: E402
+from vyre_driver.distributed.scheduling import Versions, prepare_scheduler  # noqa: E402
 from vyre_driver.distributed.worker import JoinFleet, worker_driver  # noqa: E402
 
 if TYPE_CHECKING:

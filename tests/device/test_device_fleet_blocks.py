@@ -32,7 +32,7 @@ from vyre_driver.distributed import (  # noqa: E402 -- an extra
     reduce_blocks,
     store_regions,
 )
-from vyre_driver.distributed.chunks import most_elements, split  # noqa: E402
+from vyre_driver.distributed.blocks import most_elements, split  # noqa: E402
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("ended_tracker")]
 WAITS_S = 60.0

@@ -13,8 +13,8 @@ from vyre_driver.kompute.pinned import part_of_pinned, pinned_pages
 
 imported("distributed")
 from vyre_driver.distributed import FleetPool, empty_pinned, from_npy  # noqa: E402 -- an extra
-from vyre_driver.distributed import pinned as pinned_module  # noqa: E402
-from vyre_driver.distributed.pinned import PinnedBlocks  # noqa: E402
+from vyre_driver.distributed import worker as worker_module  # noqa: E402
+from vyre_driver.distributed.worker import PinnedBlocks  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_no_more_than_four_blocks_are_kept_for_others(layered: Driver, monkeypat
         pinned.append(byte_len)
         return pinned_pages(device, byte_len)
 
-    monkeypatch.setattr(pinned_module, "pinned_pages", counted)
+    monkeypatch.setattr(worker_module, "pinned_pages", counted)
     blocks = PinnedBlocks(layered.context.device)
     made = [blocks.empty(MIB, np.uint8) for _ in range(6)]
     assert pinned == [MIB] * 6

@@ -37,6 +37,13 @@ ANSWERS: dict[bytes, Answer] = {
     b"*3\r\n:1\r\n-ERR no\r\n+yes\r\n": [1, Refusal("ERR no"), b"yes"],
 }
 HOSTILE = {
+    b"HTTP/1.1 400 Bad Request\r\n\r\n": "stands for a number",
+    b":\xff\r\n": "stands for a number",
+    b"\r\n": "stands for a number",
+    b"*1\r\n:no\r\n": "stands for a number",
+    b"*1\r\n" * 10_000: "arrays lie in arrays",
+    b"$" + b"9" * 5000 + b"\r\n": "stands for a number",
+    b"+" + b"x" * (2 << 20): "a line does not end",
     b"hello\r\n": "an answer begins with b'hello'|b'ello' stands for a number",
     b"$3\r\nabcd\r\n": "a value does not end where it has to",
     b"$99999999999999999999\r\n": "stands for a number",
@@ -44,8 +51,8 @@ HOSTILE = {
     b"$ 4\r\nabcd\r\n": "stands for a number",
     b":\r\n": "stands for a number",
     b"$-2\r\n": "an answer begins with",
-    b"$1000000\r\n": "an answer begins with",
-    b"*1000000\r\n": "an answer begins with",
+    b"$2000000\r\n": "an answer begins with",
+    b"*2000000\r\n": "an answer begins with",
     b"*1\r\n*1\r\n*1\r\n:1\r\n": "arrays lie in arrays",
     b"*70000\r\n" + b":1\r\n" * 8: "an answer has more elements than anybody asks for",
     b"+" + b"x" * 70_000: "a line does not end|the answer is longer than was asked for",
@@ -122,11 +129,14 @@ def test_an_answer_that_ends_early_is_a_connection_that_was_cut(server: Server) 
                 asked(server, whole[:at])
 
 
-@pytest.mark.parametrize("said", HOSTILE, ids=repr)
-def test_what_is_no_answer_is_refused(server: Server, said: bytes) -> None:
+@pytest.mark.parametrize("said", HOSTILE, ids=lambda said: repr(said[:30]))
+def test_what_is_no_answer_is_refused_and_cuts_a_store_off(server: Server, said: bytes) -> None:
     server.ends = False
     with pytest.raises(ProtocolError, match=HOSTILE[said]):
         asked(server, said, timeout_s=1)
+    with pytest.raises(StoreFailure) as failure:
+        RedisStore("redis://host", 1, server.place).ping()
+    assert failure.value.kind == "cut"
 
 
 @pytest.mark.parametrize("more", [b"", b"+more\r\n" * 1000])

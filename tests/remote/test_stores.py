@@ -6,11 +6,9 @@ import functools
 import http.server
 import os
 import socket
-import tempfile
 import threading
 import time
 import warnings
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -153,39 +151,6 @@ def test_each_failure_of_a_server_has_its_kind(redis_server: RedisServer, tmp_pa
     assert kind_of(writer.ping) == "refused"
     redis_server.start()
     writer.ping()
-
-
-@pytest.mark.redis
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"$-5\r\n",
-        b"*1\r\n:no\r\n",
-        b":\xff\r\n",
-        b"\r\n",
-        b"*1\r\n" * 100_000,  # arrays in arrays
-        b"$" + b"9" * 5000 + b"\r\n",
-        b"+" + b"x" * (2 << 20),
-    ],
-    ids=["HTTP", "length", "array", "number", "empty", "nested", "digits", "long"],
-)
-def test_what_does_not_answer_as_redis_does_is_cut_off_or_refused(said: bytes) -> None:
-    with tempfile.TemporaryDirectory(prefix="vyre-") as place, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"{place}/s")
-        listener.listen()
-
-        def answer() -> None:
-            with listener.accept()[0] as client:
-                client.recv(1000)
-                with suppress(BrokenPipeError, ConnectionResetError):  # cut off before the end
-                    client.sendall(said)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        store = open_store(f"unix:{place}/s")
-        assert kind_of(store.ping) in {"cut", "other"}
-        thread.join()
 
 
 @pytest.mark.redis

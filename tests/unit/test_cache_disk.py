@@ -66,36 +66,18 @@ def told(change: Callable[[tuple[Any, ...]], tuple[Any, ...]], monkeypatch: pyte
     monkeypatch.setattr(_read, "read_entry", changed)
 
 
-def test_an_entry_that_was_put_is_got(cache: DiskPipelineCache) -> None:
-    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
-
-
-def test_an_entry_is_got_by_another_cache_on_the_same_root(root: Path) -> None:
-    DiskPipelineCache(root).put(KEY, ENTRY)
-    assert DiskPipelineCache(str(root)).get(KEY) == HIT
-
-
-def test_an_entry_that_was_not_put_is_a_miss(cache: DiskPipelineCache) -> None:
-    cache.put(KEY, ENTRY)
-    assert cache.get(OTHER) == CacheLookup(Verdict.MISS, None, "no entry")
-
-
 def test_a_second_put_takes_the_place_of_the_first(cache: DiskPipelineCache, root: Path) -> None:
     assert [cache.put(KEY, ENTRY), cache.put(KEY, NEWER), cache.get(KEY).entry] == [True, True, NEWER]
     assert files(root) == ["CACHEDIR.TAG", "ab", SHARD]
 
 
-def test_an_entry_is_the_encoded_bytes_in_one_file_below_its_shard(cache: DiskPipelineCache, root: Path) -> None:
-    cache.put(KEY, ENTRY)
-    assert (files(root), (root / SHARD).read_bytes()) == (["CACHEDIR.TAG", "ab", SHARD], ENCODED)
-
-
-def test_the_path_of_a_key_is_known_before_anything_is_written(cache: DiskPipelineCache, root: Path) -> None:
-    assert (cache.entry_path(KEY), cache.root, root.exists()) == (root / SHARD, root, False)
-
-
-def test_nothing_is_written_by_a_get(cache: DiskPipelineCache, root: Path) -> None:
-    assert (cache.get(KEY).verdict, root.exists()) == (Verdict.MISS, False)
+def test_an_entry_is_one_file_of_the_encoded_bytes_below_its_shard_which_any_cache_of_the_root_finds(
+    cache: DiskPipelineCache, root: Path
+) -> None:
+    absent = CacheLookup(Verdict.MISS, None, "no entry")
+    assert (cache.get(KEY), cache.entry_path(KEY), cache.root, root.exists()) == (absent, root / SHARD, root, False)
+    assert (cache.put(KEY, ENTRY), cache.get(KEY), DiskPipelineCache(str(root)).get(KEY)) == (True, HIT, HIT)
+    assert (cache.get(OTHER), files(root), (root / SHARD).read_bytes()) == (absent, ["CACHEDIR.TAG", "ab", SHARD], ENCODED)
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
@@ -146,33 +128,31 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-DOUBTFUL = {
-    Verdict.TRUNCATED: ENCODED[:-1],
-    Verdict.EXTENDED: ENCODED + b"\0",
-    Verdict.CORRUPT: flipped(ENCODED, HEADER_BYTES + 3),
-    Verdict.FOREIGN_KEY: encode_entry(OTHER.digest, ENTRY),
+DOUBTFUL: dict[str, tuple[Verdict, bytes]] = {
+    "cut": (Verdict.TRUNCATED, ENCODED[:-1]),
+    "empty": (Verdict.TRUNCATED, b""),
+    "zeros, as a power loss leaves": (Verdict.CORRUPT, bytes(400)),
+    "extended": (Verdict.EXTENDED, ENCODED + b"\0"),
+    "flipped": (Verdict.CORRUPT, flipped(ENCODED, HEADER_BYTES + 3)),
+    "another key's": (Verdict.FOREIGN_KEY, encode_entry(OTHER.digest, ENTRY)),
+    "another device's": (
+        Verdict.FOREIGN_DEVICE,
+        encode_entry(KEY.digest, PipelineEntry(ENTRY.manifest, b"words", native_blob(device_id=7))),
+    ),
 }
 
 
-@pytest.mark.parametrize("verdict", DOUBTFUL, ids=lambda verdict: verdict.name)
-def test_a_doubtful_entry_is_a_miss_and_moved_aside(cache: DiskPipelineCache, root: Path, path: Path, verdict: Verdict) -> None:
-    path.write_bytes(DOUBTFUL[verdict])
+@pytest.mark.parametrize("what", DOUBTFUL)
+def test_a_doubtful_entry_is_a_miss_once_moved_aside_and_healed_by_the_next_put(
+    cache: DiskPipelineCache, root: Path, path: Path, what: str
+) -> None:
+    verdict, data = DOUBTFUL[what]
+    path.write_bytes(data)
     assert cache.get(KEY) == CacheLookup(verdict, None, verdict.value)
     aside = root / "quarantine" / path.name
-    assert (path.exists(), aside.read_bytes(), mode(aside.parent)) == (False, DOUBTFUL[verdict], 0o700)
+    assert (path.exists(), aside.read_bytes(), mode(aside.parent)) == (False, data, 0o700)
     assert counts(cache) == {"put": 1, "quarantined": 1, verdict.name.lower(): 1}
-
-
-@pytest.mark.parametrize("verdict", DOUBTFUL, ids=lambda verdict: verdict.name)
-def test_a_doubtful_entry_is_healed_by_the_next_put(cache: DiskPipelineCache, path: Path, verdict: Verdict) -> None:
-    path.write_bytes(DOUBTFUL[verdict])
-    found = [cache.get(KEY).verdict, cache.get(KEY).verdict, cache.put(KEY, ENTRY), cache.get(KEY)]
-    assert found == [verdict, Verdict.MISS, True, HIT]
-
-
-def test_an_empty_file_is_truncated_and_moved_aside(cache: DiskPipelineCache, path: Path) -> None:
-    path.write_bytes(b"")
-    assert (cache.get(KEY).verdict, path.exists()) == (Verdict.TRUNCATED, False)
+    assert (cache.get(KEY).verdict, cache.check(), cache.put(KEY, ENTRY), cache.get(KEY)) == (Verdict.MISS, [], True, HIT)
 
 
 def test_a_file_over_64_mib_is_not_read_and_moved_aside(cache: DiskPipelineCache, path: Path) -> None:
@@ -201,11 +181,11 @@ def test_right_bytes_under_the_wrong_name_are_a_foreign_key(cache: DiskPipelineC
 
 
 def test_a_second_doubtful_entry_takes_the_place_of_the_first_aside(cache: DiskPipelineCache, root: Path, path: Path) -> None:
-    for verdict in (Verdict.TRUNCATED, Verdict.CORRUPT):
-        path.write_bytes(DOUBTFUL[verdict])
+    for what in ("cut", "flipped"):
+        path.write_bytes(DOUBTFUL[what][1])
         cache.get(KEY)
     assert files(root / "quarantine") == [path.name]
-    assert (root / "quarantine" / path.name).read_bytes() == DOUBTFUL[Verdict.CORRUPT]
+    assert (root / "quarantine" / path.name).read_bytes() == DOUBTFUL["flipped"][1]
 
 
 def test_an_entry_that_cannot_be_moved_aside_is_a_miss_all_the_same(cache: DiskPipelineCache, root: Path, path: Path) -> None:
@@ -213,14 +193,6 @@ def test_an_entry_that_cannot_be_moved_aside_is_a_miss_all_the_same(cache: DiskP
     (root / "quarantine").write_bytes(b"in the way")
     assert (cache.get(KEY).verdict, path.exists()) == (Verdict.TRUNCATED, True)
     assert counts(cache) == {"put": 1, "quarantine_failed": 1, "truncated": 1}
-
-
-def test_a_symlink_in_an_entrys_place_is_not_followed(cache: DiskPipelineCache, path: Path, tmp_path: Path) -> None:
-    target = path.rename(tmp_path / "target")
-    path.symlink_to(target)
-    reason = f"the entry could not be read ({os.strerror(errno.ELOOP)})"
-    assert cache.get(KEY) == CacheLookup(Verdict.IO_ERROR, None, reason)
-    assert (target.read_bytes(), path.is_symlink()) == (ENCODED, True)
 
 
 def test_a_put_replaces_a_symlink_and_leaves_its_target(cache: DiskPipelineCache, path: Path, tmp_path: Path) -> None:
@@ -231,23 +203,35 @@ def test_a_put_replaces_a_symlink_and_leaves_its_target(cache: DiskPipelineCache
     assert (cache.put(KEY, ENTRY), cache.get(KEY), target.read_bytes()) == (True, HIT, b"precious")
 
 
-def in_place_of_a_file(path: Path, make: Callable[[Path], None]) -> None:
+NOT_OURS = CacheLookup(Verdict.UNTRUSTED, None, "somebody else could have written the entry")
+NO_FILES: dict[str, tuple[Callable[[Path], object], CacheLookup, bool]] = {
+    "a symlink": (
+        lambda path: path.symlink_to("/dev/zero"),
+        CacheLookup(Verdict.IO_ERROR, None, f"the entry could not be read ({os.strerror(errno.ELOOP)})"),
+        True,
+    ),
+    "a fifo": (os.mkfifo, NOT_OURS, True),
+    "a directory": (os.mkdir, NOT_OURS, False),
+}
+
+
+@pytest.mark.parametrize("is_mended", [False, True])
+@pytest.mark.parametrize("what", NO_FILES)
+def test_what_is_no_file_is_not_followed_and_does_not_hang_and_gives_way_to_a_put_or_to_a_check(
+    cache: DiskPipelineCache,
+    path: Path,
+    what: str,
+    is_mended: bool,  # noqa: FBT001 -- both ways
+) -> None:
+    make, expected, gives_way = NO_FILES[what]
     path.unlink()
     make(path)
-
-
-def test_a_fifo_in_an_entrys_place_does_not_hang_and_is_not_trusted(cache: DiskPipelineCache, path: Path) -> None:
-    in_place_of_a_file(path, os.mkfifo)
-    assert cache.get(KEY) == CacheLookup(Verdict.UNTRUSTED, None, "somebody else could have written the entry")
-    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
-
-
-def test_a_directory_in_an_entrys_place_is_not_trusted_and_drops_the_put(
-    cache: DiskPipelineCache, root: Path, path: Path
-) -> None:
-    in_place_of_a_file(path, os.mkdir)
-    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY)) == (Verdict.UNTRUSTED, False)
-    assert (counts(cache), files(root)) == ({"put": 1, "put_failed": 1, "untrusted": 1}, ["CACHEDIR.TAG", "ab", SHARD])
+    assert cache.get(KEY) == expected
+    if is_mended:
+        assert [(problem.kind, problem.fixed) for problem in cache.check(fix=True)] == [("untrusted", True)]
+        assert cache.check() == []
+    is_put = is_mended or gives_way
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (is_put, HIT if is_put else expected)
 
 
 @pytest.mark.parametrize("size", [3, 200])
@@ -306,14 +290,6 @@ def test_an_entry_over_64_mib_is_dropped(root: Path, in_memory: bool) -> None:  
     assert (counts(cache), cache.stats()["last_error"]) == ({"miss": 1, "put_failed": 1}, expected)
 
 
-def test_after_the_root_is_deleted_an_entry_is_a_miss(cache: DiskPipelineCache, root: Path, path: Path) -> None:
-    path.unlink()
-    path.parent.rmdir()
-    (root / "CACHEDIR.TAG").unlink()
-    root.rmdir()
-    assert cache.get(KEY) == CacheLookup(Verdict.MISS, None, "no entry")
-
-
 def test_after_the_root_is_deleted_a_put_makes_it_as_at_first(cache: DiskPipelineCache, root: Path, path: Path) -> None:
     root.rename(root.with_name("gone"))
     assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
@@ -321,22 +297,12 @@ def test_after_the_root_is_deleted_a_put_makes_it_as_at_first(cache: DiskPipelin
     assert (root / "CACHEDIR.TAG").read_text() == TAG
 
 
-def replace_by_anybodys(root: Path) -> None:
-    """Put a root in place of another, with the same contents, to which everybody may write."""
+@pytest.mark.usefixtures("path")
+def test_a_root_in_whose_place_is_one_of_anybodys_is_neither_read_nor_written(cache: DiskPipelineCache, root: Path) -> None:
     root.rename(root.with_name("gone"))
     shutil.copytree(root.with_name("gone"), root)
     root.chmod(0o777)
-
-
-@pytest.mark.usefixtures("path")
-def test_an_entry_in_a_root_that_has_become_anybodys_is_not_read(cache: DiskPipelineCache, root: Path) -> None:
-    replace_by_anybodys(root)
     assert cache.get(KEY).verdict is not Verdict.HIT
-
-
-@pytest.mark.usefixtures("path")
-def test_nothing_is_written_to_a_root_that_has_become_anybodys(cache: DiskPipelineCache, root: Path) -> None:
-    replace_by_anybodys(root)
     cache.put(OTHER, ENTRY)
     assert files(root) == ["CACHEDIR.TAG", "ab", SHARD]
 

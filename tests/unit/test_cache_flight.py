@@ -63,18 +63,13 @@ def test_of_16_processes_that_miss_a_key_one_compiles(airport: Airport, root: Pa
     assert ({owner, *shared}, airport.who_said("compiling"), locks(root)) == ({*airport.flyers}, [owner], [])
 
 
-def test_when_the_owner_is_killed_one_of_those_who_wait_compiles(airport: Airport) -> None:
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_when_the_owner_is_killed_or_fails_one_of_those_who_wait_compiles(airport: Airport, is_killed: bool) -> None:  # noqa: FBT001 -- both ways
     owner = airport.start_behind(4)
-    airport.kill(owner)
-    _, second = airport.wait_for("compiling", 2)
-    airport.tell(second, "land")
-    shared = airport.wait_for("shared", 2)
-    assert ({owner, second, *shared}, len(airport.who_said("compiling"))) == ({*airport.flyers}, 2)
-
-
-def test_when_the_owner_fails_one_of_those_who_wait_compiles(airport: Airport) -> None:
-    owner = airport.start_behind(4)
-    airport.tell(owner, "fail")
+    if is_killed:
+        airport.kill(owner)
+    else:
+        airport.tell(owner, "fail")
     _, second = airport.wait_for("compiling", 2)
     airport.tell(second, "land")
     shared = airport.wait_for("shared", 2)
@@ -130,32 +125,31 @@ def compile_with(cache: DiskPipelineCache) -> bool:
         return found is None
 
 
-@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ESTALE, errno.EIO])
-def test_a_file_system_without_locks_is_counted_and_forgiven(root: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+@pytest.mark.parametrize(
+    ("target", "code", "counted"),
+    [
+        *(
+            ("fcntl.flock", code, "lock_failed")
+            for code in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ESTALE, errno.EIO)
+        ),
+        ("os.mkdir", errno.EROFS, "flight_failed"),
+    ],
+)
+def test_a_file_system_without_locks_and_a_root_that_cannot_be_written_are_counted_and_forgiven(
+    root: Path, monkeypatch: pytest.MonkeyPatch, target: str, code: int, counted: str
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(target, fail)
     cache = DiskPipelineCache(root)
-    assert (compile_with(cache), cache.stats()["counts"]) == (True, {"lock_failed": 1})
-
-
-def test_a_root_that_cannot_be_written_is_counted_and_forgiven(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(os, "mkdir", fail)
-    cache = DiskPipelineCache(root)
-    assert (compile_with(cache), cache.stats()["counts"], locks_exist(root)) == (True, {"flight_failed": 1}, False)
-
-
-def locks_exist(root: Path) -> bool:
-    return (root / FLIGHTS).exists()
+    assert (compile_with(cache), cache.stats()["counts"]) == (True, {counted: 1})
+    assert (root / FLIGHTS).exists() is (counted == "lock_failed")
 
 
 def test_no_lock_is_made_in_a_root_that_others_may_write_to(root: Path) -> None:
     root.chmod(0o777)
-    assert (compile_with(DiskPipelineCache(root)), locks_exist(root)) == (True, False)
+    assert (compile_with(DiskPipelineCache(root)), (root / FLIGHTS).exists()) == (True, False)
 
 
 @pytest.mark.parametrize("on_disk", [True, False])

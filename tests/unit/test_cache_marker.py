@@ -287,63 +287,43 @@ def test_in_memory_and_in_a_root_that_is_not_trusted_nothing_is_marked(root: Pat
     assert (use(root), (root / MARKS).exists()) == (("", {}), False)
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO])
-def test_a_marker_that_cannot_be_made_is_counted_and_the_blob_is_used(
-    root: Path, monkeypatch: pytest.MonkeyPatch, code: int
+@pytest.mark.parametrize(
+    ("target", "code", "counts"),
+    [
+        *(("os.open", code, {"marker_failed": 1}) for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO)),
+        *(("fcntl.flock", code, {"marker_failed": 1}) for code in (errno.ENOLCK, errno.ENOSYS, errno.ESTALE)),
+        ("os.write", errno.ENOSPC, {"marker_failed": 1, "marks_failed": 1}),
+    ],
+)
+def test_a_marker_that_cannot_be_made_locked_or_written_is_counted_and_the_blob_is_used(
+    root: Path, monkeypatch: pytest.MonkeyPatch, target: str, code: int, counts: dict[str, int]
 ) -> None:
     (root / MARKS).mkdir(mode=0o700)
     real = os.open
 
-    def fail(path: object, flags: int, *rest: int, **more: int) -> int:
-        if flags & os.O_CREAT:
-            raise OSError(code, os.strerror(code))
-        return real(path, flags, *rest, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(os, "open", fail)
-    assert use(root) == ("", {"marker_failed": 1})
-
-
-@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.ESTALE])
-def test_a_file_system_without_locks_is_counted_and_the_blob_is_used(
-    root: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    def fail(*_: object) -> None:
+    def fail(first: object, flags: object, *rest: int, **more: int) -> int:
+        if target == "os.open" and isinstance(flags, int) and not flags & os.O_CREAT:
+            return real(first, flags, *rest, **more)  # type: ignore[arg-type]
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(fcntl, "flock", fail)
-    assert use(root) == ("", {"marker_failed": 1})
+    monkeypatch.setattr(target, fail)
+    assert use(root) == ("", counts)
 
 
-def test_a_disk_that_fills_up_under_the_marker_is_counted_and_the_blob_is_used(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EROFS, "Read-only file system")], ids=["Ctrl-C", "disk"])
+def test_a_marker_that_is_not_removed_tells_of_no_death(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "write", fail)
-    assert use(root) == ("", {"marker_failed": 1, "marks_failed": 1})
-    assert marks(root) == ["machine.good"]
-
-
-def test_an_interruption_while_a_marker_is_removed_tells_of_no_death(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            use(root)
-    cache = DiskPipelineCache(root)
-    assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
-
-
-def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", fail)
-        assert use(root) == ("", {"marker_failed": 1})
+        if isinstance(error, OSError):
+            assert use(root) == ("", {"marker_failed": 1})
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                use(root)
     cache = DiskPipelineCache(root)
     assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
 

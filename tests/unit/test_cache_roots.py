@@ -69,22 +69,11 @@ def test_a_root_that_cannot_be_trusted_is_not_used_and_said(place: Path, why: st
     root = place / "root"
     make(root)
     before = below(place)
-    cache = DiskPipelineCache(root)
-    assert (cache.get(KEY).reason, cache.put(KEY, ENTRY), cache.get(KEY)) == (
-        f"no entry (memory only: {root} is not used, {reason})",
-        True,
-        FROM_MEMORY,
-    )
-    assert (cache.stats()["refused"], below(place)) == (reason, before)
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_a_put_into_a_root_that_cannot_be_trusted_stays_in_memory(place: Path, why: str) -> None:
-    REFUSED[why][0](place / "root")
-    before = below(place)
-    cache = DiskPipelineCache(place / "root")
-    assert (cache.put(KEY, ENTRY), cache.get(KEY), below(place)) == (True, FROM_MEMORY, before)
-    assert cache.stats()["refused"] is not None
+    cache, only_put = DiskPipelineCache(root), DiskPipelineCache(root)
+    assert cache.get(KEY).reason == f"no entry (memory only: {root} is not used, {reason})"
+    for one in (cache, only_put):
+        assert (one.put(KEY, ENTRY), one.get(KEY), one.stats()["refused"]) == (True, FROM_MEMORY, reason)
+    assert below(place) == before
 
 
 def test_an_entry_planted_in_a_root_that_cannot_be_trusted_is_not_read(place: Path) -> None:
@@ -186,16 +175,16 @@ def fill(cache: DiskPipelineCache, sizes: dict[int, int]) -> list[int]:
     return [number for number in sizes if cache.get(key(number)).verdict is Verdict.HIT]
 
 
-def test_64_mib_stay_in_memory() -> None:
-    assert fill(DiskPipelineCache(None), {1: 32 * MIB, 2: 32 * MIB}) == [1, 2]
-
-
-def test_one_byte_more_than_64_mib_evicts_the_oldest_entry() -> None:
-    assert fill(DiskPipelineCache(None), {1: 32 * MIB, 2: 16 * MIB, 3: 16 * MIB + 1}) == [2, 3]
-
-
-def test_as_many_entries_are_evicted_as_the_new_one_needs() -> None:
-    assert fill(DiskPipelineCache(None), {1: 20 * MIB, 2: 20 * MIB, 3: 20 * MIB, 4: 30 * MIB}) == [3, 4]
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([32 * MIB, 32 * MIB], [1, 2]),
+        ([32 * MIB, 16 * MIB, 16 * MIB + 1], [2, 3]),
+        ([20 * MIB, 20 * MIB, 20 * MIB, 30 * MIB], [3, 4]),
+    ],
+)
+def test_64_mib_stay_in_memory_and_the_oldest_entries_give_way_to_one_more_byte(sizes: list[int], kept: list[int]) -> None:
+    assert fill(DiskPipelineCache(None), dict(enumerate(sizes, 1))) == kept
 
 
 def test_an_entry_that_was_used_is_evicted_after_one_that_was_not() -> None:
@@ -214,96 +203,87 @@ def test_an_entry_put_again_is_counted_once() -> None:
     assert cache.get(key(1)).verdict is Verdict.HIT
 
 
-def test_the_default_root_is_below_an_absolute_cache_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
-    assert DiskPipelineCache.default_root() == Path("/somewhere/cache/vyre/pipelines")
+HOME, ACCOUNT = Path("/home/somebody/.cache/vyre/pipelines"), Path("/home/account/.cache/vyre/pipelines")
 
 
-@pytest.mark.parametrize("cache_home", ["", "relative/cache", ".", "~/cache"])
-def test_a_relative_or_empty_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert DiskPipelineCache.default_root() == Path("/home/somebody/.cache/vyre/pipelines")
+@pytest.mark.parametrize(
+    ("cache_home", "home", "has_account", "root"),
+    [
+        ("/somewhere/cache", "/home/somebody", True, Path("/somewhere/cache/vyre/pipelines")),
+        *(
+            (cache_home, "/home/somebody", True, HOME)
+            for cache_home in (None, "", "relative/cache", ".", "../cache", "~/cache")
+        ),
+        (None, None, True, ACCOUNT),
+        *((None, home, True, ACCOUNT) for home in ("", "relative", ".")),
+        ("", None, False, None),
+        ("relative", None, False, None),
+    ],
+)
+def test_the_default_root_is_below_the_first_absolute_of_cache_home_home_and_the_accounts_home(
+    monkeypatch: pytest.MonkeyPatch,
+    cache_home: str | None,
+    home: str | None,
+    has_account: bool,  # noqa: FBT001 -- a column
+    root: Path | None,
+) -> None:
+    def account(user: int) -> pwd.struct_passwd:
+        if not has_account:
+            raise KeyError(user)
+        return pwd.struct_passwd(("somebody", "x", user, user, "", "/home/account", "/bin/sh"))
 
-
-def test_without_a_cache_home_the_default_root_is_below_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert DiskPipelineCache.default_root() == Path("/home/somebody/.cache/vyre/pipelines")
-
-
-def account(user: int) -> pwd.struct_passwd:
-    return pwd.struct_passwd(("somebody", "x", user, user, "", "/home/account", "/bin/sh"))
-
-
-def no_account(user: int) -> pwd.struct_passwd:
-    raise KeyError(user)
-
-
-def test_without_home_the_default_root_is_below_the_home_of_the_users_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", account)
-    assert DiskPipelineCache.default_root() == Path("/home/account/.cache/vyre/pipelines")
-
-
-@pytest.mark.parametrize("cache_home", ["", "relative"])
-def test_a_user_without_home_and_account_has_no_default_root(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(pwd, "getpwuid", no_account)
-    assert DiskPipelineCache.default_root() is None
+    monkeypatch.setenv("TMPDIR", "/somewhere/tmp")
+    for variable, value in (("XDG_CACHE_HOME", cache_home), ("HOME", home)):
+        monkeypatch.delenv(variable, raising=False)
+        if value is not None:
+            monkeypatch.setenv(variable, value)
+    assert DiskPipelineCache.default_root() == root
 
 
 def test_a_user_without_home_and_account_gets_a_cache_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("VYRE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(variable)
-    monkeypatch.setattr(pwd, "getpwuid", no_account)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     assert DiskPipelineCache.from_settings().root is None
 
 
-@pytest.mark.parametrize("home", ["", "relative", "."])
-def test_an_empty_or_relative_home_is_never_used(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", home)
-    monkeypatch.setattr(pwd, "getpwuid", account)
-    assert DiskPipelineCache.default_root() in {None, Path("/home/account/.cache/vyre/pipelines")}
-
-
-def test_the_settings_directory_is_the_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "chosen"))
-    assert DiskPipelineCache.from_settings().root == tmp_path / "chosen"
-
-
-def test_an_empty_settings_directory_is_the_default_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_CACHE_DIR", "")
+@pytest.mark.parametrize(
+    ("directory", "disabled", "root"),
+    [
+        ("/chosen", None, "/chosen"),
+        ("", None, "/somewhere/cache/vyre/pipelines"),
+        *(("/chosen", word, "/chosen") for word in ("0", "")),
+        *(("/chosen", word, None) for word in ("1", "on")),
+        ("relative", "1", None),
+    ],
+)
+def test_settings_choose_the_root_or_keep_the_cache_off_the_disk(
+    monkeypatch: pytest.MonkeyPatch, directory: str, disabled: str | None, root: str | None
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
-    assert DiskPipelineCache.from_settings().root == Path("/somewhere/cache/vyre/pipelines")
+    monkeypatch.setenv("VYRE_CACHE_DIR", directory)
+    if disabled is not None:
+        monkeypatch.setenv("VYRE_CACHE_DISABLE", disabled)
+    assert DiskPipelineCache.from_settings().root == (None if root is None else Path(root))
 
 
-def test_a_relative_settings_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_CACHE_DIR", "pipelines")
-    message = "VYRE_CACHE_DIR is 'pipelines', a relative path. Fix: set VYRE_CACHE_DIR to an absolute path."
-    assert refusal(DiskPipelineCache.from_settings) == (InvalidSetting, 2401, message)
-
-
-@pytest.mark.parametrize(("word", "is_on_disk"), [("1", False), ("on", False), ("0", True), ("", True)])
-def test_the_cache_can_be_kept_off_the_disk(monkeypatch: pytest.MonkeyPatch, word: str, is_on_disk: bool) -> None:  # noqa: FBT001 -- a column
-    monkeypatch.setenv("VYRE_CACHE_DIR", "/somewhere")
-    monkeypatch.setenv("VYRE_CACHE_DISABLE", word)
-    assert DiskPipelineCache.from_settings().root == (Path("/somewhere") if is_on_disk else None)
-
-
-def test_a_cache_that_is_off_does_not_mind_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_CACHE_DIR", "relative")
-    monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
-    assert DiskPipelineCache.from_settings().root is None
-
-
-def test_an_unclear_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VYRE_CACHE_DISABLE", "maybe")
-    message = "VYRE_CACHE_DISABLE is 'maybe', which is neither on nor off. Fix: set VYRE_CACHE_DISABLE to 1 or 0, or unset it."
-    assert refusal(DiskPipelineCache.from_settings) == (InvalidSetting, 2401, message)
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("VYRE_CACHE_DIR", "pipelines", "a relative path. Fix: set VYRE_CACHE_DIR to an absolute path."),
+        (
+            "VYRE_CACHE_DISABLE",
+            "maybe",
+            "which is neither on nor off. Fix: set VYRE_CACHE_DISABLE to 1 or 0, or unset it.",
+        ),
+    ],
+)
+def test_what_a_setting_does_not_allow_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert refusal(DiskPipelineCache.from_settings) == (InvalidSetting, 2401, f"{variable} is {value!r}, {message}")
 
 
 def test_an_entry_in_memory_has_the_bytes_it_would_have_on_disk() -> None:

@@ -21,13 +21,11 @@ from distributed.client import FutureCancelledError  # noqa: E402
 from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
-from vyre_driver.distributed.hedging import Hedging  # noqa: E402
-from vyre_driver.distributed.kept import kept  # noqa: E402
-from vyre_driver.distributed.nanny import RestartingNanny  # noqa: E402
-from vyre_driver.distributed.report import FleetReport  # noqa: E402
+from vyre_driver.distributed.local import RestartingNanny  # noqa: E402
+from vyre_driver.distributed.pool import FleetReport, trace_of  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
-from vyre_driver.distributed.timeline import trace_of  # noqa: E402
-from vyre_driver.distributed.windowed import WindowedCalls  # noqa: E402
+from vyre_driver.distributed.tasks import kept  # noqa: E402
+from vyre_driver.distributed.windowed import Hedging, WindowedCalls  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -304,7 +302,7 @@ def test_a_nanny_waits_longer_after_each_start_that_failed_and_closes_for_other_
 
     monkeypatch.setattr(Nanny, "instantiate", start)
     monkeypatch.setattr(Nanny, "close", close)
-    monkeypatch.setattr("vyre_driver.distributed.nanny.asyncio.sleep", sleep)
+    monkeypatch.setattr("vyre_driver.distributed.local.asyncio.sleep", sleep)
     asyncio.run(run())
     assert (slept, closed) == ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0], ["nanny-close", "nanny-instantiate-failed"])
 

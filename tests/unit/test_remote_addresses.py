@@ -152,8 +152,14 @@ def test_an_authority_whose_path_no_system_takes_is_refused() -> None:
     assert refusal(lambda: checked_address("rediss://host?ca=a%00b")) == (InvalidSetting, 2401, message)
 
 
-@pytest.mark.parametrize("url", ["redis://[::1]:6379", "redis://[fe80::1%25eth0]", "https://my_host.", "https://[::1]/a"])
-def test_hosts_of_other_forms_are_taken(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("redis://[::1]:6379", "redis://[fe80::1%25eth0]", "https://my_host.", "https://[::1]/a"),
+        *("s3://bucket/a@b", "gs://bucket/a@b", "file:/srv/a@b", "unix:/run/a@b"),
+    ],
+)
+def test_hosts_of_other_forms_and_at_signs_in_paths_are_taken(url: str) -> None:
     assert checked_address(url) == url
 
 
@@ -166,11 +172,6 @@ def test_an_authority_without_a_certificate_is_refused_before_anything_is_asked(
     said = f"VYRE_CACHE_REMOTE: rediss://host names {str(path)!r} by ca=, which has no certificate that can be read ("
     fix = "). Fix: name the file of the authority's certificate, in PEM (VYRE_CACHE_REMOTE)."
     assert (kind, code, message.startswith(said), message.endswith(fix)) == (InvalidSetting, 2401, True, True)
-
-
-@pytest.mark.parametrize("url", ["s3://bucket/a@b", "gs://bucket/a@b", "file:/srv/a@b", "unix:/run/a@b"])
-def test_an_at_sign_may_stand_in_a_path(url: str) -> None:
-    assert checked_address(url) == url
 
 
 def opened(path: Path) -> Store:

@@ -1,4 +1,9 @@
-"""Compiled once a fleet: what a worker takes of those that called a kernel before it, and gives to those that come after it."""
+"""What the workers of a fleet give each other: compiled code, and tuning records.
+
+Compiled once a fleet: a worker takes what those have that called a kernel before it, and gives it to those that come after it.
+Tuning records are short, and lie with the scheduler. What comes from there is kept beside a worker's own records, never among
+them (``autotune.taken.toml``), and can cost speed at most.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,15 @@ import io
 import threading
 import time
 from collections import Counter
+from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from distributed.utils import sync
 
+from vyre_driver.autotune.store.records import PATIENCE_S
+from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.cache.bundle import export_bundle, import_bundle
-from vyre_driver.distributed.scheduling import CALLERS
+from vyre_driver.distributed.scheduling import CALLERS, MEASURED, RECORDS
 from vyre_driver.errors import VyreError
 
 if TYPE_CHECKING:
@@ -21,7 +29,11 @@ if TYPE_CHECKING:
 
     from distributed import Worker
 
+    from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
+    from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.driver import Driver
+
+    Take = Callable[[AutotuneKey, AutotuneRecord], bool]
 
 ENTRIES = "vyre_entries"
 _PATIENCE_S = 60.0
@@ -103,3 +115,50 @@ class CompiledEntries:
         target: Any = io.BytesIO()
         export_bundle(self._driver.cache, target, keys)
         return bytes(target.getvalue())
+
+
+_ASKS_EVERY_S = 1.0
+
+
+class FleetRecords:
+    """What a worker's ``TuningRecords`` asks and tells, beside the store that machines share. Safe for threads."""
+
+    def __init__(self, worker: Worker) -> None:
+        """Ask nothing yet."""
+        self._worker = worker
+        self._asked: dict[AutotuneKey, float] = {}
+
+    def ask(self, key: AutotuneKey, take: Take, patience_s: float) -> None:
+        """Have the fleet's records of a kernel given to ``take``, unless that was within the last second."""
+        now = time.monotonic()
+        if now - self._asked.get(key, -_ASKS_EVERY_S) < _ASKS_EVERY_S:
+            return
+        self._asked[key] = now
+        answer = asyncio.run_coroutine_threadsafe(self._ask(key, take), self._worker.loop.asyncio_loop)
+        if patience_s > 0:
+            with contextlib.suppress(WaitTimeoutError, OSError, ValueError):
+                answer.result(patience_s)
+
+    def tell(self, key: AutotuneKey, record: AutotuneRecord) -> None:
+        """Give the fleet a record that was measured here."""
+        if record.identity:
+            text = format_text(AutotuneText({(key, record.identity): record}))
+            message = {"op": MEASURED, "name": list(_name(key)), "identity": record.identity, "text": text}
+            self._worker.loop.add_callback(self._worker.batched_send, message)
+
+    def exchange(self, key: AutotuneKey, records: TuningRecords) -> None:
+        """Give the fleet what was measured here of a kernel before, and take what the fleet knows, before its first call."""
+        for record in records.own(key):
+            self.tell(key, record)
+        self.ask(key, records.take, PATIENCE_S)
+
+    async def _ask(self, key: AutotuneKey, take: Take) -> None:
+        found: list[str] = await getattr(self._worker.scheduler, RECORDS)(name=list(_name(key)))
+        for text in found:
+            for (other, _), record in parse(text).records.items():
+                if other == key:
+                    await asyncio.to_thread(take, key, record)
+
+
+def _name(key: AutotuneKey) -> tuple[str, str]:
+    return key.key_hex, key.adapter_id

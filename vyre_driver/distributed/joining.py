@@ -17,8 +17,7 @@ from distributed.comm import get_local_address_for
 from distributed.core import connect
 from distributed.system import MEMORY_LIMIT
 
-from vyre_driver.distributed.local import CONFIG, THREADS
-from vyre_driver.distributed.nanny import RestartingNanny
+from vyre_driver.distributed.local import CONFIG, THREADS, RestartingNanny
 from vyre_driver.distributed.worker import WorkerDriver
 from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidCommand, ToolUnavailable
 from vyre_driver.process.workers import ChildTimeout, run_tool

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 import dask
-from distributed import Client, Scheduler, SpecCluster
+from distributed import Client, Nanny, Scheduler, SpecCluster, Status
 from distributed.system import MEMORY_LIMIT
 
 from vyre_driver import settings
-from vyre_driver.distributed.nanny import RestartingNanny
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, SILENT_S
 from vyre_driver.distributed.worker import WorkerDriver
 from vyre_driver.errors import InvalidInput
@@ -20,8 +20,41 @@ from vyre_driver.vulkan.selection import every_device, select_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
 
     from distributed import Security
+
+_LONGEST_S = 30.0
+_FAILED = "nanny-instantiate-failed"
+
+
+class RestartingNanny(Nanny):  # type: ignore[misc] # Dask has no types that we use
+    """Starts its process again after 1, 2, 4 and at most 30 s where the device cannot be opened, say because it is being reset.
+
+    Dask's own closes when a restart fails once, and the fleet has a worker less from then on. A first start that fails is an
+    error of the fleet's.
+    """
+
+    _failures = 0
+
+    async def instantiate(self) -> Status:
+        """Start the process, later if the last start failed."""
+        if self._failures:
+            await asyncio.sleep(min(2.0 ** (self._failures - 1), _LONGEST_S))
+            if self.status != Status.running:  # it was closed meanwhile
+                return Status.closed
+        found: Status = await super().instantiate()
+        self._failures = 0
+        return found
+
+    async def close(self, timeout: float = 5, reason: str = "nanny-close") -> Literal["OK"]:
+        """Close, but not because a process did not come up again: that one's end has another started."""
+        if reason == _FAILED and self.status == Status.running:
+            self._failures += 1
+            return "OK"
+        closed: Any = await super().close(timeout=timeout, reason=reason)
+        return "OK" if closed is None else closed
+
 
 THREADS = 2
 # Children are spawned: a forked one has no Vulkan (docs/decisions/0008).

@@ -1,11 +1,14 @@
-"""Kernels and work over the workers of a fleet, in the shape of ``DriverPool``."""
+"""Kernels and work over the workers of a fleet, in the shape of ``DriverPool``, and the trace of what they did."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import itertools
+import time
 import uuid
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -13,17 +16,15 @@ import numpy as np
 
 from vyre_driver.checks import is_whole
 from vyre_driver.display.line import count, one_line
+from vyre_driver.display.tables import table
 from vyre_driver.distributed import tasks
 from vyre_driver.distributed.carried import carry
 from vyre_driver.distributed.futures import of_fleet
-from vyre_driver.distributed.hedging import Hedging
-from vyre_driver.distributed.report import FleetReport
-from vyre_driver.distributed.scheduling import NO_WORKERS_S, prepare_scheduler
-from vyre_driver.distributed.timeline import recorded
-from vyre_driver.distributed.versions import Versions
-from vyre_driver.distributed.windowed import WindowedCalls
+from vyre_driver.distributed.scheduling import NO_WORKERS_S, Versions, prepare_scheduler
+from vyre_driver.distributed.windowed import Hedging, WindowedCalls
 from vyre_driver.distributed.worker import PLUGIN, JoinFleet
-from vyre_driver.errors import DispatchFailed, InvalidInput, WorkerLost
+from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidInput, WorkerLost
+from vyre_driver.profiling.trace_events import in_order, joined, write_document
 from vyre_driver.telemetry.prometheus import merged
 
 if TYPE_CHECKING:
@@ -36,7 +37,125 @@ if TYPE_CHECKING:
     from vyre_driver.distributed.carried import CarriedKernel
     from vyre_driver.distributed.futures import FleetFuture
     from vyre_driver.distributed.windowed import FleetProgress
+    from vyre_driver.profiling.trace_events import Document, Event
     from vyre_driver.specialization.values import SpecMap
+
+_SHOWN = ("worker", "device", "done", "failed", "waiting", "seconds", "kernels", "misses")
+
+
+class FleetReport(list[dict[str, Any]]):
+    """Facts of each worker, as plain data; shown as a table."""
+
+    def __str__(self) -> str:
+        """Return the table as lines of text."""
+        rows = [_SHOWN, *(_cells(one) for one in self)]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(_SHOWN))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        return table([_cells(one) for one in self], head=_SHOWN, caption=f"Fleet of {len(self)} workers")
+
+
+def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{facts[name]:.2f}" if name == "seconds" else str(facts[name]) for name in _SHOWN)
+
+
+_PLUGIN = "vyre-driver"
+_TASK_ROWS = 1 << 26  # the rows of a profile are below
+
+
+@contextmanager
+def recorded(client: Client, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Record what all workers do in the block, and write it to a file.
+
+    Raises
+    ------
+    WorkerLost
+        If no worker is left at the end.
+    FileUnusable
+        If the file cannot be written.
+    """
+    began = time.time()
+    client.get_task_stream(start=began, stop=began)  # from now on the scheduler keeps it
+    name = uuid.uuid4().hex
+    try:
+        client.run(_start, name)
+        yield
+    finally:
+        profiles = client.run(_stop, name, on_error="ignore")
+    document = trace_of(client.get_task_stream(start=began), {one: found for one, found in profiles.items() if found})
+    try:
+        write_document(Path(path), document)
+    except OSError as error:
+        raise FileUnusable(
+            f"the timeline cannot be written to {path}: {error.strerror}", fix="name another file", path=str(path)
+        ) from error
+
+
+def trace_of(stream: Iterable[Mapping[str, Any]], profiles: Mapping[str, Document]) -> Document:
+    """Return the profiles of workers, which are named by their addresses, as one document with the tasks of Dask's stream."""
+    if not profiles:
+        raise WorkerLost("no worker that was there when the timeline began is left", fix="look into the logs of the workers")
+    tasks = list(stream)
+    numbers = {worker: number for number, worker in enumerate(sorted({*profiles, *(one["worker"] for one in tasks)}))}
+    whole = joined([_numbered(one, worker, numbers[worker]) for worker, one in sorted(profiles.items())])
+    zero_us = whole["otherData"]["started_unix_ns"] / 1e3
+    events = list(whole["traceEvents"])
+    rows: dict[tuple[int, object], int] = {}
+    for task in tasks:
+        pid = numbers[task["worker"]]
+        row = rows.setdefault((pid, task["thread"]), _TASK_ROWS + len(rows))
+        events += [_task(task, part, pid, row, zero_us) for part in task["startstops"]]
+    events += [_named("thread_name", pid, row, "tasks") for (pid, _), row in rows.items()]
+    events += [_named("process_name", number, 0, worker) for worker, number in numbers.items() if worker not in profiles]
+    return {**whole, "traceEvents": in_order(events)}
+
+
+def _numbered(document: Document, worker: str, number: int) -> Document:
+    """Return a profile with the worker's name and number for those of its process: two machines may have the same number."""
+    events = [{**one, "pid": number} for one in document["traceEvents"] if one["name"] != "process_name"]
+    about = document["otherData"]
+    drivers = [{**one, "pid": number} for one in about["drivers"]]
+    return {
+        "traceEvents": [_named("process_name", number, 0, worker), *events],
+        "otherData": {**about, "drivers": drivers},
+    }
+
+
+def _named(what: str, pid: int, row: int, name: str) -> Event:
+    return {"name": what, "ph": "M", "pid": pid, "tid": row, "ts": 0.0, "args": {"name": name}}
+
+
+def _task(task: Mapping[str, Any], part: Mapping[str, Any], pid: int, row: int, zero_us: float) -> Event:
+    """Return a part of a task, its computation or a transfer for it, which may have begun a little before the profiles."""
+    name = _name_of(task["key"]) if part["action"] == "compute" else part["action"]
+    event = {"name": name, "cat": part["action"], "ph": "X", "pid": pid, "tid": row, "args": {"key": str(task["key"])}}
+    begins = part["start"] * 1e6 - zero_us
+    return {**event, "ts": max(0.0, begins), "dur": max(0.0, part["stop"] * 1e6 - zero_us - max(0.0, begins))}
+
+
+def _name_of(key: object) -> str:
+    """Return a task's name without what makes its key unique."""
+    from dask.utils import key_split
+
+    return str(key_split(key))
+
+
+def _start(name: str, dask_worker: Worker) -> None:
+    plugin = dask_worker.plugins[_PLUGIN]
+    profile = plugin.driver.profile()
+    profile.start()
+    plugin.profiles[name] = profile
+
+
+def _stop(name: str, dask_worker: Worker) -> Document | None:
+    profile = dask_worker.plugins[_PLUGIN].profiles.pop(name, None)
+    if profile is None:  # the process was started within the block
+        return None
+    profile.stop()
+    found: Document = profile.trace
+    return found
+
 
 _LARGE_BYTES = 1 << 20
 _AHEAD = 4

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import platform
+from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver._version import __version__
 from vyre_driver.autotune.store.text import parse
+from vyre_driver.errors import InstallationUnusable
+from vyre_driver.lowering.emit import EMITTER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +16,40 @@ if TYPE_CHECKING:
     from distributed import Scheduler
 
     from vyre_driver.autotune.store.record import AutotuneRecord
-    from vyre_driver.distributed.versions import Versions
+
+
+class Versions(NamedTuple):
+    """Versions of this package, of the code that it emits, and of Python."""
+
+    package: str
+    emitter: int
+    python: str
+
+    @classmethod
+    def own(cls) -> Versions:
+        """Return those of this process."""
+        return cls(__version__, EMITTER_VERSION, ".".join(platform.python_version_tuple()[:2]))
+
+    def check_same(self, where: str) -> None:
+        """Check that this process has these versions.
+
+        Raises
+        ------
+        InstallationUnusable
+            If one differs: ``where`` says which process this is.
+        """
+        own = Versions.own()
+        differing = [
+            f"{name} {mine} here and {theirs} there"
+            for name, mine, theirs in zip(("vyre-driver", "emitter", "Python"), own, self, strict=True)
+            if mine != theirs
+        ]
+        if differing:
+            raise InstallationUnusable(
+                f"{where} cannot join the fleet: {', '.join(differing)}",
+                fix=f"install vyre-driver {self.package} on Python {self.python} there",
+            )
+
 
 LOST = "vyre-device-lost"
 MEASURED = "vyre-measured"

@@ -1,4 +1,4 @@
-"""Many calls, of which some at a time are under way; their results in the order of the calls."""
+"""Many calls, of which some at a time are under way; their results in the order of the calls, and how far they have come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import itertools
 import time
 from collections import deque
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +22,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vyre_driver.distributed.futures import FleetFuture
-    from vyre_driver.distributed.hedging import Hedging
+
+_LEAST_DONE = 10
+_TIMES_MEDIAN = 3.0
+_MOST_TWINS = 0.05
+_LEAST_TWINS = 2  # a worker has two threads: when it is slow, one call waits for the device behind the other
+
+
+class Hedging:
+    """Which of the calls under way are late. Times are in seconds, by any clock that does not go back.
+
+    Once 10 calls have ended, and they are half of those begun or more, a call that takes more than 3 times their median is
+    late. One in twenty of the calls begun may be hedged, and two in all cases.
+
+    Source: the rule of backup tasks that Cubed uses for its array tasks, with a bound on how many there are.
+    """
+
+    def __init__(self) -> None:
+        """Begin without calls."""
+        self.begun = self.hedged = 0
+        self._taken: list[float] = []
+
+    def ended(self, seconds: float) -> None:
+        """Learn from a call that has ended."""
+        self._taken.append(seconds)
+
+    def is_late(self, seconds: float) -> bool:
+        """Return whether a call that has been under way for so long should be begun once more."""
+        done = len(self._taken)
+        if done < _LEAST_DONE or done * 2 < self.begun or self.hedged >= max(_LEAST_TWINS, int(self.begun * _MOST_TWINS)):
+            return False
+        return seconds > _TIMES_MEDIAN * median(self._taken)
+
 
 _LOOKS_EVERY_S, _ASKS_EVERY_S = 0.02, 1.0
 _READS_S, _READS_BYTES = 0.005, 1 << 20  # of calls that are sent in one message
@@ -210,3 +243,30 @@ def _flight(arrays: object) -> _Flight:
         )
     nbytes = sum(one.nbytes for one in arrays if isinstance(one, np.ndarray))
     return _Flight(tuple(arrays), nbytes, time.monotonic())
+
+
+@contextmanager
+def progress(what: str, of: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar while the block runs, on a terminal's standard error or in a notebook; elsewhere nothing.
+
+    The block gets what ``FleetPool.map`` and ``store_regions`` take as ``on_progress``.
+
+    Parameters
+    ----------
+    what
+        The name of the work, as the bar shows it.
+    of
+        How many calls there are; None where that is not known. ``store_regions`` says it itself.
+    """
+    from rich.console import Console  # late: most programs show no progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not (console.is_terminal or console.is_jupyter)) as bars:
+        task = bars.add_task(what, total=of)
+
+        def told(now: FleetProgress | int, count: int | None = of) -> None:
+            bars.update(task, completed=now.done if isinstance(now, FleetProgress) else now, total=count)
+
+        yield told

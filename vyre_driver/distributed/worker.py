@@ -1,11 +1,17 @@
-"""A worker's driver: one a process, on the device that the process was given, and the kernels that were loaded on it."""
+"""A worker's driver: one a process, on the device that the process was given, and the kernels that were loaded on it.
+
+With it is pinned memory for the blocks that it makes or reads.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
+import weakref
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +20,12 @@ from distributed import Status, WorkerPlugin, get_worker
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.distributed.carried import may_write
-from vyre_driver.distributed.entries import CompiledEntries
-from vyre_driver.distributed.pinned import PinnedBlocks
-from vyre_driver.distributed.records import FleetRecords
-from vyre_driver.distributed.scheduling import LOST
-from vyre_driver.distributed.versions import Versions
+from vyre_driver.distributed.entries import CompiledEntries, FleetRecords
+from vyre_driver.distributed.scheduling import LOST, Versions
 from vyre_driver.driver import Driver
-from vyre_driver.errors import DeviceLost, DispatchFailed
+from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed
 from vyre_driver.kompute.elements import checked_shape
+from vyre_driver.kompute.pinned import PinnedMemory, can_pin, pinned_pages
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -31,11 +35,78 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.distributed.carried import CarriedKernel
+    from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.profiling.profile import Profile
     from vyre_driver.telemetry.events import Event
+    from vyre_driver.vulkan.layer._layer import PinnedPages
+
+_MOST_FREE = 4  # a worker has two threads: each uses a block while another waits
+_LEAST_BYTES = 1 << 20
+
+
+class _Lent(weakref.ref[PinnedMemory]):
+    """Pages that an array lies in; the memory itself holds this, whose callback puts it among the free ones at its end."""
+
+    __slots__ = ("byte_len", "pages")
+
+    byte_len: int
+    pages: PinnedPages
+
+
+class PinnedBlocks:
+    """Pinned pages of one device that no array lies in: four at most, the one that was freed last is taken first.
+
+    May be used from several threads; what collects an array, at any time, does one atomic operation.
+    """
+
+    def __init__(self, device: KomputeDevice) -> None:
+        """Begin without pages."""
+        self._device = device
+        self._free: deque[_Lent] = deque(maxlen=_MOST_FREE)
+
+    def empty(self, shape: int | Iterable[int], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array whose contents are not defined; it is not pinned if it is short, or nothing more can be pinned."""
+        axes, kind = checked_shape(shape), np.dtype(dtype)
+        byte_len = math.prod(axes) * kind.itemsize
+        pages = None if kind.hasobject or kind.subdtype is not None else self._pages(byte_len)
+        if pages is None:
+            return np.empty(axes, kind)
+        memory = PinnedMemory(self._device, pages, byte_len)
+        memory.kept = lent = _Lent(memory, self._free.append)
+        lent.byte_len, lent.pages = byte_len, pages
+        return np.asarray(memory).view(kind).reshape(axes)
+
+    def _pages(self, byte_len: int) -> PinnedPages | None:
+        if byte_len < _LEAST_BYTES or not can_pin(self._device):
+            return None
+        found = self._taken(byte_len)
+        if found is not None:
+            return found
+        try:
+            with self._device.in_use:
+                return pinned_pages(self._device, byte_len)
+        except DeviceOutOfMemory:
+            self._free.clear()
+            return None
+
+    def _taken(self, byte_len: int) -> PinnedPages | None:
+        """Return free pages of just this length; those of other lengths stay."""
+        for _ in range(_MOST_FREE):
+            try:
+                free = self._free.pop()
+            except IndexError:
+                return None
+            if free.byte_len == byte_len:
+                return free.pages
+            self._free.appendleft(free)
+        return None
+
+
+_LOOKS_EVERY_S = 0.02
+
 
 PLUGIN = "vyre-driver"
-_LOOKS_EVERY_S = 0.02
+
 _ARRIVES_WITHIN_S = 0.1
 _UNDER_WAY = frozenset({"executing", "long-running"})
 

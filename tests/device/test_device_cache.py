@@ -73,56 +73,39 @@ def test_another_specialization_has_an_entry_of_its_own() -> None:
         assert (len(keys), driver.cache.stats()["counts"]) == (2, {"hit": 1, "miss": 2, "put": 2})
 
 
-def test_a_deleted_entry_is_a_counted_miss_and_is_stored_anew(tmp_path: Path) -> None:
-    _, trace, _ = use_driver(tmp_path / "cache")
-    entry_of(trace, tmp_path / "cache").unlink()
-    right, after, stats = use_driver(tmp_path / "cache")
-    assert (right, after.verdict.name, stats["counts"]) == (True, "MISS", {"miss": 1, "put": 1})
-
-
 def flipped(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict"),
+    ("change", "verdict", "is_moved"),
     [
-        (flipped, "CORRUPT"),
-        (lambda data: data[:-1], "TRUNCATED"),
-        (lambda data: data + b"\0", "EXTENDED"),
-        (lambda _: b"", "TRUNCATED"),
-        (lambda data: b"\0" * len(data), "CORRUPT"),
+        (lambda _: None, "MISS", False),
+        (flipped, "CORRUPT", True),
+        (lambda data: data[:-1], "TRUNCATED", True),
+        (lambda data: data[:8] + b"\xff" + data[9:], "OUTDATED", False),
     ],
-    ids=["one bit flipped", "cut off", "appended to", "empty", "all zero"],
+    ids=["deleted", "one bit flipped", "cut off", "of another format"],
 )
-def test_a_damaged_entry_is_a_counted_miss_and_is_moved_aside(
-    tmp_path: Path, change: Callable[[bytes], bytes], verdict: str
+def test_an_entry_that_is_gone_damaged_or_outdated_is_a_counted_miss_and_is_stored_anew(
+    tmp_path: Path,
+    change: Callable[[bytes], bytes | None],
+    verdict: str,
+    is_moved: bool,  # noqa: FBT001 -- a column
 ) -> None:
     root = tmp_path / "cache"
     _, trace, _ = use_driver(root)
     entry = entry_of(trace, root)
-    damaged = change(entry.read_bytes())
-    entry.write_bytes(damaged)
+    changed = change(entry.read_bytes())
+    entry.unlink()
+    if changed is not None:
+        entry.write_bytes(changed)
+        entry.chmod(0o600)
     right, after, stats = use_driver(root)
-    assert (right, after.verdict.name, stats["counts"]) == (True, verdict, {verdict.lower(): 1, "put": 1, "quarantined": 1})
-    assert (root / "quarantine" / entry.name).read_bytes() == damaged
-
-
-def test_a_damaged_entry_is_replaced_by_a_whole_one(tmp_path: Path) -> None:
-    _, trace, _ = use_driver(tmp_path / "cache")
-    entry_of(trace, tmp_path / "cache").write_bytes(b"damaged")
-    verdicts = [use_driver(tmp_path / "cache")[1].verdict.name for _ in range(2)]
-    assert verdicts == ["TRUNCATED", "HIT"]
-
-
-def test_an_entry_of_another_format_is_replaced(tmp_path: Path) -> None:
-    _, trace, _ = use_driver(tmp_path / "cache")
-    entry = entry_of(trace, tmp_path / "cache")
-    data = entry.read_bytes()
-    entry.write_bytes(data[:8] + b"\xff" + data[9:])
-    verdicts = [use_driver(tmp_path / "cache")[1].verdict.name for _ in range(2)]
-    assert verdicts == ["OUTDATED", "HIT"]
+    counts = {verdict.lower(): 1, "put": 1} | ({"quarantined": 1} if is_moved else {})
+    assert (right, after.verdict.name, stats["counts"], use_driver(root)[1].verdict.name) == (True, verdict, counts, "HIT")
+    assert not is_moved or (root / "quarantine" / entry.name).read_bytes() == changed
 
 
 def make_file(path: Path) -> Path:

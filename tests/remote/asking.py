@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WAITS_S = 20.0
 
 
-class Asked:
+class Asked(worker.Question):
     """One question, with the values that came, or why none did."""
 
     def __init__(self, *names: str, is_refused: bool | None = None) -> None:
@@ -34,12 +34,6 @@ class Asked:
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
         return store.fetch(self.names, worker.MAX_VALUE_BYTES)
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(self, *raised: object) -> None:
-        pass
 
     def answered(self, values: Sequence[bytes | None]) -> bool | None:
         self.values, self.outcome = values, "answered"

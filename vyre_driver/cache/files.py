@@ -36,6 +36,13 @@ def read_bounded(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte: one call may take only some of them."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def lock_opened(descriptor: int) -> bool | None:
     """Lock a file; returns False when another process has it, None when its last holder has removed it meanwhile."""
     try:
@@ -84,9 +91,7 @@ def _write_new(name: str, data: bytes, mode: int, directory: int, *, shared: boo
     with Opened(name, _OPEN_NEW, mode, dir_fd=directory) as descriptor:
         if shared:
             os.fchmod(descriptor, mode)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, data)
 
 
 def set_aside(root: CacheRoot, shard: str, name: str, judged: tuple[int, int, int]) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
+from vyre_driver.cache.files import read_bounded
 from vyre_driver.errors import InvalidSetting
 from vyre_driver.process._opened import Opened
 
@@ -45,7 +46,7 @@ def read_key_file(  # noqa: PLR0913 -- the last two by keyword
         try:
             with Opened(path, _TO_READ) as descriptor:
                 problem = _problem_of_file(os.fstat(descriptor), is_secret=is_secret)
-                data = b"" if problem else _read(descriptor, most + 1)
+                data = b"" if problem else read_bounded(descriptor, most)
         except OSError as error:
             problem = f"it cannot be read ({error.strerror})"
     if not problem and least <= len(data) <= most:
@@ -59,14 +60,6 @@ def unfit_key_file(setting: Setting, path: Path, problem: str, fix: str) -> Inva
     return InvalidSetting(
         f"{setting.variable} names {str(path)!r}: {problem}", fix=fix, variable=setting.variable, value=str(path)
     )
-
-
-def _read(descriptor: int, most: int) -> bytes:
-    parts, left = [], most
-    while left and (part := os.read(descriptor, left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def _problem_of_place(path: Path, root: Path | None) -> str:

@@ -14,10 +14,18 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache.files import OPEN_TO_READ, read_bounded
+from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, write_all
 from vyre_driver.process._opened import Opened
 from vyre_driver.remote.names import name_of, path_of
-from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, StoreFailure, too_many_fields
+from vyre_driver.remote.store import (
+    MOST_FIELDS,
+    MOST_FIELDS_BYTES,
+    MOST_OWNER_BYTES,
+    StoreFailure,
+    claim_ends_at,
+    claim_text,
+    too_many_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +38,6 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TEMPORARY = ".tmp-"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_MOST_OWNER_BYTES = 4096
 
 
 class FileStore:
@@ -56,14 +63,14 @@ class FileStore:
         Two that take a claim which has run out at the same time may both get it, and then do the same work.
         """
         parts = _parts(name)
-        mine = f"{time.time() + for_s:.3f} ".encode() + owner
-        found = self._read(parts, _MOST_OWNER_BYTES)
+        mine = claim_text(owner, for_s)
+        found = self._read(parts, MOST_OWNER_BYTES)
         if found is None:
             return self._publish(parts, mine, only_new=True)
-        if _ends_at(found) > time.time():
+        if claim_ends_at(found) > time.time():
             return False
         self._publish(parts, mine, only_new=False)
-        return self._read(parts, _MOST_OWNER_BYTES) == mine
+        return self._read(parts, MOST_OWNER_BYTES) == mine
 
     def fields(self, name: str, limit: int) -> dict[str, bytes]:
         """Return the fields below a name: see ``Store``."""
@@ -172,9 +179,7 @@ class FileStore:
             with self._directory(folders, make=True) as directory:
                 try:
                     with Opened(temporary, _NEW, 0o666, dir_fd=directory) as descriptor:
-                        left = memoryview(data)
-                        while left:
-                            left = left[os.write(descriptor, left) :]
+                        write_all(descriptor, data)
                         os.fsync(descriptor)
                     return _named(temporary, last, directory, only_new=only_new)
                 finally:
@@ -216,11 +221,3 @@ def _named(temporary: str, name: str, directory: int, *, only_new: bool) -> bool
             return True
     os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     return True
-
-
-def _ends_at(claim: bytes) -> float:
-    """Return when a claim runs out, in seconds since 1970; 0 for what is none."""
-    try:
-        return float(claim.partition(b" ")[0])
-    except ValueError:
-        return 0.0

@@ -17,7 +17,15 @@ from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
 from vyre_driver.remote.names import WRITE_PROBE, name_of, path_of
-from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, StoreFailure, too_many_fields
+from vyre_driver.remote.store import (
+    MOST_FIELDS,
+    MOST_FIELDS_BYTES,
+    MOST_OWNER_BYTES,
+    StoreFailure,
+    claim_ends_at,
+    claim_text,
+    too_many_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _WHOLE_S = 3.0  # 1 s, and 1 s for each 8 MiB of the longest value
-_MOST_OWNER_BYTES = 4096
 _GONE = (exceptions.NotFoundError, FileNotFoundError)
 _TAKEN = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 _DENIED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
@@ -107,12 +114,12 @@ class ObjectStore:
 
     def claim(self, name: str, owner: bytes, for_s: float) -> bool:
         """Take a name for a while, by this machine's clock: see ``Store``."""
-        path, mine = path_of(name), f"{time.time() + for_s:.3f} ".encode() + owner
+        path, mine = path_of(name), claim_text(owner, for_s)
         found = self._asked(lambda: self._get_one(path))
         if found is None:
             return self._put(path, mine, "create")
         data, version = found
-        return _ends_at(data) <= time.time() and self._put(path, mine, version)
+        return claim_ends_at(data) <= time.time() and self._put(path, mine, version)
 
     def fields(self, name: str, limit: int) -> dict[str, bytes]:
         """Return the fields below a name: see ``Store``."""
@@ -177,7 +184,7 @@ class ObjectStore:
                 raise
             return None
         version = {part: answer.meta[part] for part in ("e_tag", "version") if answer.meta[part] is not None}
-        return (bytes(answer.bytes()) if answer.meta["size"] <= _MOST_OWNER_BYTES else b""), version
+        return (bytes(answer.bytes()) if answer.meta["size"] <= MOST_OWNER_BYTES else b""), version
 
     def _put(self, path: str, data: bytes, mode: Any) -> bool:  # noqa: ANN401 -- a word, or a version
         """Store an object; returns False where the mode does not allow it."""
@@ -234,11 +241,3 @@ def _told(error: Exception) -> str:
     line = (text.strip().splitlines() or [type(error).__name__])[0].rpartition(" - ")[2].partition("<?xml")[0]
     of_connection = _OF_CONNECTION.search(text)
     return line[:200].rstrip(": ") + ("" if of_connection is None else f" ({of_connection[1]})")
-
-
-def _ends_at(claim: bytes) -> float:
-    """Return when a claim runs out, in seconds since 1970; 0 for what is none."""
-    try:
-        return float(claim.partition(b" ")[0])
-    except ValueError:
-        return 0.0

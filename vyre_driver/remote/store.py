@@ -7,6 +7,7 @@ another thread when it has passed.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -84,8 +85,22 @@ class Timed(Protocol):
 
 MOST_FIELDS = 1024
 MOST_FIELDS_BYTES = 16 << 20
+MOST_OWNER_BYTES = 4096
 
 
 def too_many_fields(address: str, found: str) -> StoreFailure:
     """Return the failure of a name with more below it than is read."""
     return StoreFailure("other", f"{address} has {found} below one name, where {MOST_FIELDS} fields and 16 MiB are the limit")
+
+
+def claim_text(owner: bytes, for_s: float) -> bytes:
+    """Return what a store without claims of its own keeps under a name that is taken for so long, by this machine's clock."""
+    return f"{time.time() + for_s:.3f} ".encode() + owner
+
+
+def claim_ends_at(claim: bytes) -> float:
+    """Return when a claim runs out, in seconds since 1970; 0 for what is none."""
+    try:
+        return float(claim.partition(b" ")[0])
+    except ValueError:
+        return 0.0

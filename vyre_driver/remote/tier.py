@@ -30,7 +30,7 @@ from vyre_driver.remote.exchange import put_absent, take
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
 from vyre_driver.remote.tuning import SharedRecords
-from vyre_driver.remote.worker import Answer, StoreWorker
+from vyre_driver.remote.worker import Answer, Question, StoreWorker
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ class RemoteTier:
         return f"refused_{found.counted if isinstance(found, Verdict) else found}", ""
 
 
-class _Question:
+class _Question(Question):
     """A question of a tier, as the worker asks it: within its block no other process of the machine asks for the same."""
 
     def __init__(self, tier: RemoteTier, fetch: Fetch, names: Sequence[str]) -> None:
@@ -312,20 +312,12 @@ class _Question:
         self._tier.fail(self._fetch, outcome)
 
 
-class _Look:
+class _Look(Question):
     """Whether a store has values under names, asked by the worker."""
-
-    names: Sequence[str] = ()
 
     def __init__(self, clock: Clock, names: Sequence[str]) -> None:
         self.values: Sequence[bytes | None] = ()
         self._looked_for, self._answer = names, Answer(clock)
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(self, *raised: object) -> None:
-        pass
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
         return store.fetch(self._looked_for, 0)

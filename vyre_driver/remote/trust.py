@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from vyre_driver import settings
+from vyre_driver.cache.files import write_all
 from vyre_driver.cache.seal import read_key_file, unfit_key_file
 from vyre_driver.errors import BackendUnavailable, FileUnusable
 from vyre_driver.process._opened import Opened
@@ -188,9 +189,7 @@ def make_key(path: Path) -> Signer:
     try:
         with Opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600) as descriptor:
             try:
-                left = text.encode()
-                while left:
-                    left = left[os.write(descriptor, left) :]
+                write_all(descriptor, text.encode())
                 os.fsync(descriptor)
             except BaseException:  # half a key signs nothing, and its file would keep the next one out
                 path.unlink()

@@ -17,7 +17,7 @@ from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.envelope import MAX_RECORD_BYTES, opened_record, signed_record
 from vyre_driver.remote.exchange import KEEP_S
 from vyre_driver.remote.names import TUNINGS, device_name, tuning_name
-from vyre_driver.remote.worker import Answer
+from vyre_driver.remote.worker import Answer, Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -172,21 +172,13 @@ class SharedRecords:
         self._asking.pop(name, None)
 
 
-class _Question:
+class _Question(Question):
     """The records below a name, as the worker asks for them."""
-
-    names: Sequence[str] = ()
 
     def __init__(self, shared: SharedRecords, name: str, take: Callable[[AutotuneKey, AutotuneRecord], bool]) -> None:
         self._shared, self._name, self._take = shared, name, take
         self._fields: dict[str, bytes] = {}
         self.answer = Answer()
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(self, *raised: object) -> None:
-        pass
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
         self._fields = store.fields(self._name, MAX_RECORD_BYTES)

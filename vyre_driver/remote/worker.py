@@ -181,14 +181,16 @@ class Question(Protocol):
     A context manager within which it is asked; it gives whether it has to be.
     """
 
-    names: Sequence[str]
+    names: Sequence[str] = ()
     """What ``ask`` fetches, where that may be fetched together with what others want; empty where it may not."""
 
     def __enter__(self) -> bool:
         """Begin; returns whether it is still to be asked."""
+        return True
 
     def __exit__(self, *raised: object) -> None:
         """End."""
+        del raised
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
         """Return the values, at most ``MAX_VALUE_BYTES`` and a byte of each."""

@@ -245,9 +245,9 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
     ),
     "no scan": (lambda _: scan(None), KernelTypeError, "combine of a scan is of type NoneType. Fix: give a function."),
     "no operator": (
-        lambda _: reduction(np.logaddexp, zero=0),
+        lambda _: reduction(np.nextafter, zero=0),
         KernelTypeError,
-        "combine of a reduction is 'logaddexp', which kernels do not know. Fix: give a Python function, as lambda a, b: a + b.",
+        "combine of a reduction is 'nextafter', which kernels do not know. Fix: give a Python function, as lambda a, b: a + b.",
     ),
     "an operator of one number": (
         lambda _: scan(operator.neg),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vyre_driver.errors import KernelTypeError
-from vyre_driver.lang import kernel
+from vyre_driver.lang import kernel, reduction
 from vyre_driver.lang.frontend.builtins.table import ALL, BUILTINS, TABLE
 from vyre_driver.lang.types import bool_, f32, f64, i32, i64, u32, u64
 
@@ -209,3 +209,39 @@ def test_a_function_is_within_its_error(function: Callable[[float], float], low:
     exact = np.array([function(value) for value in x.tolist()])
     found = np.array(run(f"math.{function.__name__}(x)", "f32", x.tolist()))
     assert np.max(np.abs(found - exact) / np.spacing(exact.astype(np.float32))) <= float(TABLE[function].error)
+
+
+@pytest.mark.device
+def test_logaddexp_is_within_its_error_and_the_same_on_a_device() -> None:
+    text = """
+        @kernel(floats="exact")
+        def added(i: Index, x: In[f32], y: In[f32], o: Out[f32]):
+            o[i] = np.logaddexp(x[i], y[i])
+    """
+    added = kernel.from_source(text, {"np": np})
+    for reach in (1, 20, 100):
+        x, y = np.random.default_rng(reach).uniform(-reach, reach, (2, 10_000)).astype(np.float32)
+        exact = np.logaddexp(x, y, dtype=np.float64)
+        allowed = np.where(np.abs(exact) < 1, 2.0**-23, 1.2 * np.spacing(np.abs(exact).astype(np.float32)))
+        found = added.interpret(x, y)
+        assert np.max(np.abs(found - exact) / allowed) <= 1
+        assert np.array_equal(added(x, y), found)
+
+
+def test_logaddexp_neither_overflows_nor_loses_what_is_infinite() -> None:
+    values = [-np.inf, -3e38, -100.0, 0.0, 100.0, 3e38, np.inf]
+    assert run("np.logaddexp(x, -np.inf)", "f32", values) == np.float32(values).tolist()
+    assert run("np.logaddexp(np.inf, x)", "f32", values) == [np.inf] * len(values)
+    doubled = np.logaddexp(np.float32(values), np.float32(values)).tolist()
+    assert run("np.logaddexp(x, x)", "f32", values) == doubled
+    assert np.isnan(run("np.logaddexp(x, np.nan) + np.logaddexp(np.nan, x)", "f32", values)).all()
+    assert run("np.logaddexp(x, 2147483647)", "i32", [-(2**31), 0, 2**31 - 1], "f32") == [2.0**31] * 3
+
+
+@pytest.mark.device
+def test_numbers_given_as_logarithms_are_summed_on_a_device() -> None:
+    total = reduction(np.logaddexp, zero=-np.inf)
+    logarithms = np.random.default_rng(0).uniform(-100, 100, 1_000).astype(np.float32)
+    logarithms[::3] = -np.inf
+    assert total(logarithms) == pytest.approx(np.logaddexp.reduce(logarithms, dtype=np.float64), rel=1e-6)
+    assert total(np.full(1_000, -np.inf, np.float32)) == -np.inf

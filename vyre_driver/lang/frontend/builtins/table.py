@@ -235,6 +235,12 @@ BUILTINS = (
     Builtin("math.degrees np.degrees np.rad2deg", "x radians in degrees", error="0.7", written=written.degrees),
     Builtin("np.signbit", "whether the sign bit is set; of NaN either", result="bool", written=written.signbit),
     _two("np.heaviside", "0 below 0, 1 above, y at 0; NaN of NaN", written=written.heaviside),
+    _two(
+        "np.logaddexp",
+        "log(exp(x) + exp(y)), which does not overflow",
+        error="1.2; below 1 an absolute 2^-23",
+        written=written.logaddexp,
+    ),
     Builtin("fma", "a * b + c, rounded once", fused, plain.fused, types=FLOATS, least=3, most=3, own=own.fma),
     Builtin(
         "abs math.fabs np.abs",

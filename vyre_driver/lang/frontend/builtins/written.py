@@ -201,6 +201,14 @@ def heaviside(x, at_zero):
     return select(x > 0, 1.0, select(x < 0, 0.0, select(x == 0, at_zero, x)))
 
 
+def logaddexp(x, y):
+    """Return log(exp(x) + exp(y)), as the greater and what the lesser adds to it."""
+    x, y = f32(x), f32(y)  # as plain Python calls it they may be whole, and a difference would wrap
+    distance = select(x == y, 0.0, abs(x - y))  # the difference of equal infinities is NaN
+    lesser = 1.0 / (1.0 + np.expm1(distance))  # exp(-distance); np.exp is as exact as the device makes it
+    return max(x, y) + np.log1p(lesser)
+
+
 def isqrt(n):
     """Return the root rounded down: the root of an f32 is at most one off."""
     word = u32(max(n, 0))

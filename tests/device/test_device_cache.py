@@ -16,7 +16,7 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.driver import Trace
+    from vyre_driver.runtime.trace import Trace
 
 pytestmark = pytest.mark.device
 

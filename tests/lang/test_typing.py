@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from vyre_driver.lang.decorator import KernelDecorator
 
 import vyre_driver
 from vyre_driver import lang

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from literals import DEVICE, LIMITS, SMALLEST, refusal
+from spirv_machine import decoded
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.errors import InvalidInput

@@ -15,7 +15,7 @@ from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.products import ProductShape, product, product_shape
-from vyre_driver.matrices.activations import ACTIVATIONS as EMITTED
+from vyre_driver.matrices.epilogue import ACTIVATIONS as EMITTED
 
 Shape = tuple[int, ...]
 BITS, BFLOAT16 = np.dtype(np.uint16), np.dtype(ml_dtypes.bfloat16)

@@ -15,7 +15,6 @@ from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.common import float32_of
 from vyre_driver.kernels.product_numbers import ACTIVATION_FUNCTIONS, as_float64, element_of, rounded
 from vyre_driver.kernels.products import product
-from vyre_driver.matrices.activations import ACTIVATIONS as EMITTED
 from vyre_driver.matrices.elements import BF16, F16
 from vyre_driver.matrices.epilogue import ACTIVATIONS as EMITTED
 

@@ -42,7 +42,8 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lowering.emit.target import LoweringTarget
 from vyre_driver.lowering.program import check_limits, prepare
 from vyre_driver.spirv.layout import Array, Member, Scalar
-from vyre_driver.target.capabilities import capabilities_of
+from vyre_driver.spirv.opcodes import Ins
+from vyre_driver.target.profile import capabilities_of
 from vyre_driver.upstream.layouts import parameter_words
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from vyre_driver.errors import InvalidInput, InvalidTuningSpace
 from vyre_driver.identity.keys import layout_digest, program_digest, shader_digest, tuning_identity
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.specialization.resolve import specialize
-from vyre_driver.specialization.upstream import SpecCacheKey
 from vyre_driver.specialization.values import SpecMap
 from vyre_driver.target.config import DispatchConfig, ProgramConfig
+from vyre_driver.upstream.keys import SpecCacheKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,8 +18,7 @@ from vyre_driver.autotune.search.outcomes import Budget, Status
 from vyre_driver.autotune.store.record import parse_timings
 from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.checks import U32_MAX
-from vyre_driver.cli.options import add_device, add_json, print_json, printable, say, tell
-from vyre_driver.cli.progress import human_count, human_measure, progress
+from vyre_driver.cli.options import add_device, add_json, human_count, human_measure, print_json, printable, progress, say, tell
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,

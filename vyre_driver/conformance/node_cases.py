@@ -21,7 +21,7 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import bitcast
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
-from vyre_driver.ir.validation.atomic_rules import ATOMICS_OF
+from vyre_driver.ir.validation.expression_rules import ATOMICS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver._version import __version__
 from vyre_driver.autotune.store.text import parse
 from vyre_driver.errors import InstallationUnusable
-from vyre_driver.lowering.emit import EMITTER_VERSION
+from vyre_driver.lowering.emit.target import EMITTER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -206,7 +206,7 @@ class Work:
 
     def bench(self, number: int, kernel: bytes, arrays: Sequence[Encoded], run_timeout: float) -> None:
         """Make a workbench for the candidates of a tuning."""
-        from vyre_driver.autotune.measure.isolation import ServedBench  # late: few tune
+        from vyre_driver.autotune.measure.trials import ServedBench  # late: few tune
 
         self._keep(number, ServedBench(self._driver, kernel, [self._decoded(one) for one in arrays], run_timeout))
 

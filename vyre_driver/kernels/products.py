@@ -28,9 +28,9 @@ from vyre_driver.kernels.product_numbers import (
     rounded,
 )
 from vyre_driver.kernels.product_plans import ProductPlan, described, fragment_of, lack_of, module_of, space_of, untuned
-from vyre_driver.matrices.activations import ACTIVATIONS
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
+from vyre_driver.matrices.epilogue import ACTIVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

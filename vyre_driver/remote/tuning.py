@@ -117,7 +117,13 @@ def _parsed(text: bytes) -> tuple[AutotuneKey, AutotuneRecord] | None:
 
 
 class SharedRecords:
-    """What ``TuningRecords`` asks. May be used from several threads; ``note`` counts what comes of a question."""
+    """What ``TuningRecords`` asks: one driver's view of the records that machines share.
+
+    What is asked for is brought, and what is sent is sent, by the background thread. What is taken goes to the driver's own
+    records, where the better measured of two stays. Only what was measured here is sent.
+
+    May be used from several threads; ``note`` counts what comes of a question.
+    """
 
     def __init__(
         self, worker: StoreWorker, device: PhysicalDevice, trust: Trust, signer: Signer | None, note: Callable[[str], None]
@@ -149,7 +155,7 @@ class SharedRecords:
         """Have others get what was measured here, unless they have a better measured one."""
         if self._signer is None or not self._worker.may_write or not record.identity:
             return
-        size = len(format_text(AutotuneText({(key, record.identity): record})))
+        size = len(format_record(key, record))
         if self._worker.uploads.add(partial(self._push, key, record, self._signer), size, self._note):
             self._worker.wake()
         else:

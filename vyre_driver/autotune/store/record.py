@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
-from vyre_driver.checks import I64_MAX, U32_MAX
+from vyre_driver.checks import I64_MAX, U32_MAX, key_text
 from vyre_driver.errors import InvalidAutotuneRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver.specialization.upstream import SpecCacheKey
+    from vyre_driver.upstream.keys import SpecCacheKey
 
 MOST_TIMINGS = 16
 _MOST_CHARACTERS = 80

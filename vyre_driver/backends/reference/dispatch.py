@@ -150,7 +150,7 @@ def _byte_len(buffer: BufferDecl) -> int:
 
 def _literals(program: Program, constants: Mapping[str, object] | SpecMap) -> dict[str, Expr]:
     """Return the literals of the lets that are named."""
-    from vyre_driver.lowering.emit.specialized import spec_constants  # late: few runs have constants
+    from vyre_driver.lowering.emit.target import spec_constants  # late: few runs have constants
     from vyre_driver.specialization.resolve import named_values, specialize
 
     names = tuple(named_values(constants))

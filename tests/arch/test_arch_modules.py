@@ -240,4 +240,4 @@ def test_reading_modules_needs_no_lowering(imports: dict[str, set[str]]) -> None
         if below(imported, "lowering.emit") and not name.startswith("vyre_driver.lowering.emit")
     }
     scheduling = "vyre_driver.distributed.scheduling"
-    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.compiled", scheduling}
+    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.dispatch", scheduling}

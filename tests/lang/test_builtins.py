@@ -12,7 +12,7 @@ import pytest
 from vyre_driver.errors import KernelTypeError
 from vyre_driver.lang import kernel, reduction
 from vyre_driver.lang.frontend.builtins.table import ALL, BUILTINS, TABLE
-from vyre_driver.lang.types import bool_, f32, f64, i32, i64, u32, u64
+from vyre_driver.lang.types import In, Index, Out, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,3 +245,20 @@ def test_numbers_given_as_logarithms_are_summed_on_a_device() -> None:
     logarithms[::3] = -np.inf
     assert total(logarithms) == pytest.approx(np.logaddexp.reduce(logarithms, dtype=np.float64), rel=1e-6)
     assert total(np.full(1_000, -np.inf, np.float32)) == -np.inf
+
+
+@kernel
+def cut(i: Index, x: In[f64], up: Out[f64], down: Out[f64], towards_0: Out[f64]) -> None:
+    up[i] = np.ceil(x[i])
+    down[i] = np.floor(x[i])
+    towards_0[i] = np.trunc(x[i])
+
+
+@pytest.mark.device
+def test_numbers_of_64_bits_are_cut_whatever_their_size() -> None:
+    sizes = np.array([0, 0.3, 0.5, 2.5, 2**31 - 0.5, 2**31 + 0.5, 3e9 + 0.7, 1e15 + 0.25, 2**52 + 1, 1e300, np.inf, np.nan])
+    x = np.concatenate([sizes, -sizes])
+    for on_device, wanted in zip(cut(x), (np.ceil(x), np.floor(x), np.trunc(x)), strict=True):
+        assert np.array_equal(on_device, wanted, equal_nan=True)
+        numbers = ~np.isnan(x)
+        assert np.signbit(on_device[numbers]).tolist() == np.signbit(wanted[numbers]).tolist()

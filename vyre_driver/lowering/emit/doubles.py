@@ -81,6 +81,18 @@ def absolute(code: Code, operand: int) -> int:
     return wide.bitwise(code, Ins.BitwiseAnd, operand, wide.constant(code, wide.MOST))
 
 
+def truncate(code: Code, operand: int) -> int:
+    """Return the number cut to a whole one.
+
+    On processors without AVX-512, llvmpipe's Trunc leaves numbers over 2**31 as they are and loses the sign of zero; its Floor
+    is right.
+    """
+    if not code.target.hides:
+        return function(code, Glsl.Trunc, operand)
+    size = function(code, Glsl.Floor, absolute(code, operand))
+    return wide.bitwise(code, Ins.BitwiseOr, size, wide.bitwise(code, Ins.BitwiseAnd, operand, wide.constant(code, wide.LEAST)))
+
+
 def compare(code: Code, opcode: int, left: int, right: int) -> int:
     """Return how two stand to each other."""
     return code.op(opcode, code.bool, number(code, left), number(code, right))

@@ -122,7 +122,7 @@ _DOUBLES: dict[str, Lowering] = {
     "sqrt<f64>": _by(doubles.function, Glsl.Sqrt),
     "floor<f64>": _by(doubles.function, Glsl.Floor),
     "ceil<f64>": _by(doubles.function, Glsl.Ceil),
-    "trunc<f64>": _by(doubles.function, Glsl.Trunc),
+    "trunc<f64>": doubles.truncate,
     "negate<f64>": doubles.negate,
     "abs<f64>": doubles.absolute,
     "fma<f64>": _by(doubles.function, Glsl.Fma),

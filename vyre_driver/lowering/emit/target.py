@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EMITTER_VERSION = 20
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
-HIDING_VERSION = 2
+HIDING_VERSION = 3
 """In the keys of targets that hide, and raised in place of the emitter's version by what changes the bytes for these alone."""
 
 STRICT_VERSION = 2

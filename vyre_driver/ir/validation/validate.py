@@ -46,7 +46,6 @@ from vyre_driver.ir.validation.operator_types import is_storable
 from vyre_driver.ir.validation.profile_rules import DeviceCapabilities, check_profile
 from vyre_driver.ir.validation.rules import Findings, Problem, Rule, quoted, refuse, spelled
 from vyre_driver.ir.validation.uniformity import RETURNED, check_barriers
-from vyre_driver.ir.validation.upstream import compared, examine_as_upstream
 from vyre_driver.ir.walks import NodeWalk
 
 if TYPE_CHECKING:
@@ -539,6 +538,11 @@ def examine(
     capabilities = None if profile is None else DeviceCapabilities.of(profile)
     findings = _examine(program, capabilities, operations)
     if upstream is not None:
+        from vyre_driver.ir.validation.upstream import (  # late: most programs are asked by our rules
+            compared,
+            examine_as_upstream,
+        )
+
         theirs = examine_as_upstream(program, upstream, capabilities, operations)
         return ValidationReport(*compared(theirs, findings), theirs.total)
     return ValidationReport(tuple(findings.problems), tuple(findings.warnings), findings.total)

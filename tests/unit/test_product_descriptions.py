@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.matrices.convolution import IMAGE
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
 from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
-from vyre_driver.matrices.product import product_module
+from vyre_driver.matrices.product import IMAGE, product_module
 from vyre_driver.matrices.tiles import PUSHED
 from vyre_driver.process.tools import SPIRV_VAL, find_tool
 from vyre_driver.spirv.module import SpirvModule

@@ -1,6 +1,6 @@
 """Convolutions of images on tensor cores: products whose rows are windows of the images, which are read where they lie.
 
-The code is emitted by :mod:`vyre_driver.matrices.convolution`.
+The code is emitted by :mod:`vyre_driver.matrices.product`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ConvolutionShape:
 
     @property
     def pushed(self) -> dict[str, int]:
-        """The push constants of the images: :data:`~vyre_driver.matrices.convolution.IMAGE`."""
+        """The push constants of the images: :data:`~vyre_driver.matrices.product.IMAGE`."""
         _, down, across, _ = self.out
         of_image = {"height": self.height, "width": self.width, "out_height": down, "out_width": across}
         pairs = {f"{name}_{axis}": getattr(self.window, name)[at] for name in Window.__slots__ for at, axis in enumerate("yx")}

@@ -115,7 +115,7 @@ class ProductDescription:
     and the result is plain: its lines begin at multiples of 16 bytes, as Vulkan wants it (VUID 08986 of RuntimeSpirv).
     Edges are left out where m and n are multiples of the tile (``has_whole_tiles``) and k of two steps (``has_whole_steps``).
 
-    With ``is_convolution`` the rows of a are windows of images, as :mod:`~vyre_driver.matrices.convolution` reads them; where
+    With ``is_convolution`` the rows of a are windows of images, as :mod:`~vyre_driver.matrices.product` reads them; where
     ``is_aligned`` the channels of a pixel are whole vectors.
     """
 

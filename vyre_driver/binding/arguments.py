@@ -8,13 +8,13 @@ Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (ve
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vyre_driver.binding.aliases import check_aliases
 from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.packing import is_masked
@@ -32,6 +32,29 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.binding.structure import Elements, ResultForm
     from vyre_driver.binding.values import Packed
+
+
+def check_aliases(plan: BindingPlan, buffers: Sequence[object]) -> None:
+    """Check that no two of the buffers, one for each descriptor, are the same or overlap where the shader forbids that."""
+    for (one, first), (other, second) in itertools.combinations(zip(plan.descriptors, buffers, strict=True), 2):
+        if first is second:
+            _check_aliased(one, other, "are the same buffer")
+        elif hasattr(first, "overlaps") and first.overlaps(second):
+            _check_aliased(one, other, "share memory")
+
+
+def _check_aliased(one: Binding, other: Binding, how: str) -> None:
+    """Check that both may have the same memory: neither is written, or neither is declared ``restrict``."""
+    declared = next((binding for binding in (one, other) if binding.restrict), None)
+    if declared is not None and (one.role.produces_output or other.role.produces_output):
+        raise InvalidInput(
+            f"{one.described} (binding {one.binding}) and {other.described} (binding {other.binding}) {how}, and "
+            f"the {one.subject} declares {declared.name!r} restrict",
+            fix="bind a copy, or drop restrict from the shader",
+            binding=declared.name,
+            bindings=(one.name, other.name),
+        )
+
 
 _ON_CPU = 1  # DLPack's kDLCPU
 _BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})

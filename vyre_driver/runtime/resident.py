@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.binding.aliases import check_aliases
+from vyre_driver.binding.arguments import check_aliases
 from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer

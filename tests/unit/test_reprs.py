@@ -18,8 +18,7 @@ from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.autotune.store.records import TuningMode, TuningRecords
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.cache.directory import EntryDirectory
-from vyre_driver.display.line import count, one_line
-from vyre_driver.display.tables import facts, table
+from vyre_driver.display.line import count, facts, one_line, table
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.telemetry.events import EventKind, Events

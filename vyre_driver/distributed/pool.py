@@ -15,8 +15,7 @@ import dask
 import numpy as np
 
 from vyre_driver.checks import is_whole
-from vyre_driver.display.line import count, one_line
-from vyre_driver.display.tables import table
+from vyre_driver.display.line import count, one_line, table
 from vyre_driver.distributed import tasks
 from vyre_driver.distributed.carried import carry
 from vyre_driver.distributed.futures import of_fleet

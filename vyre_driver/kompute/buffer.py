@@ -10,8 +10,7 @@ import numpy as np
 
 from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.checks import is_whole
-from vyre_driver.display.line import count, one_line
-from vyre_driver.display.tables import facts
+from vyre_driver.display.line import count, facts, one_line
 from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.attributes import ArrayFacts, setter

@@ -15,8 +15,7 @@ from vyre_driver.binding.names import in_binding_order, split_named
 from vyre_driver.binding.outputs import array_targets, as_given, wanted_shapes
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.checks import check_text
-from vyre_driver.display.line import one_line
-from vyre_driver.display.tables import table
+from vyre_driver.display.line import one_line, table
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies

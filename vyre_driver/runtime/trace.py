@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.display.tables import facts
+from vyre_driver.display.line import facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
-from vyre_driver.display import tables
-from vyre_driver.display.line import one_line
+from vyre_driver.display.line import facts, one_line, table
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
 from vyre_driver.vulkan.matrices import CooperativeMatrix2Limits, CooperativeMatrixShape, FlexibleMatrixShape
@@ -206,7 +205,7 @@ class PhysicalDevice:
         return one_line("PhysicalDevice", *parts, f"uuid:{self.device_uuid.hex()}")
 
     def _repr_html_(self) -> str:
-        return tables.facts(self.name, dict(zip(_HEADINGS, _cells(self), strict=True)))
+        return facts(self.name, dict(zip(_HEADINGS, _cells(self), strict=True)))
 
     @property
     def kind(self) -> str:
@@ -286,7 +285,7 @@ class Devices(tuple[PhysicalDevice, ...]):
         return f"({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})".replace(">, <", ">,\n <")
 
     def _repr_html_(self) -> str:
-        return tables.table(map(_cells, self), head=_HEADINGS)
+        return table(map(_cells, self), head=_HEADINGS)
 
 
 _HEADINGS = ("index", "name", "type", "Vulkan", "driver", "memory", "uuid")

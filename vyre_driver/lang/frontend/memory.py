@@ -301,7 +301,6 @@ def layout_tests(t: Translation) -> list[Expr]:
     return list(dict.fromkeys(tests))
 
 
-_MOST_GROUPS = 65_535  # along y and z at least; x has more on some devices
 _IDS = {"local": LocalId, "id": WorkgroupId, "index": InvocationId}
 
 

@@ -13,8 +13,8 @@ from vyre_driver import settings
 from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cache.files import given_directory
 from vyre_driver.cache.loop_limits import LoopLimit
-from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import facts, one_line
 from vyre_driver.display.tracebacks import shortens_tracebacks
 from vyre_driver.errors import InvalidInput

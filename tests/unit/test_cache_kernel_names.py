@@ -11,7 +11,7 @@ import pytest
 from literals import device_manifest, key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, kernel_names
-from vyre_driver.cache.root import CacheRoot
+from vyre_driver.cache.files import CacheRoot
 from vyre_driver.cache.upkeep import CacheUsage
 
 if TYPE_CHECKING:

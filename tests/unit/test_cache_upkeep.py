@@ -15,7 +15,7 @@ from numbered_entries import DAY, PAGE, fill, path_of
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.cache.entry import encode_entry
 from vyre_driver.cache.explain import Explanation, NearEntry, differences
-from vyre_driver.cache.root import CacheRoot
+from vyre_driver.cache.files import CacheRoot
 from vyre_driver.cache.upkeep import CacheProblem, CacheUsage, PruneReport, is_due
 from vyre_driver.errors import CacheUnusable
 from vyre_driver.identity import device_fields

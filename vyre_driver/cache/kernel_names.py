@@ -17,7 +17,7 @@ from vyre_driver.display.line import escaped
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
-    from vyre_driver.cache.root import CacheRoot
+    from vyre_driver.cache.files import CacheRoot
 
 NAMES = "kernels.names"
 MAX_NAMES_BYTES = 1 << 20

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from vyre_driver.cache.directory import EntryDirectory, Tally
-    from vyre_driver.cache.root import CacheRoot
+    from vyre_driver.cache.files import CacheRoot
 
 SHARD_NAME = re.compile(r"[0-9a-f]{2}")
 FILE_NAME = re.compile(r"[0-9a-f]{64}\.bin")

@@ -21,7 +21,7 @@ from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cache.root import unmakeable_reason
+from vyre_driver.cache.files import unmakeable_reason
 from vyre_driver.cli.doctor_vulkan import Check, State
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidRegistration, VyreError

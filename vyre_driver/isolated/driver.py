@@ -20,7 +20,7 @@ from vyre_driver import settings
 from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cache.root import given_directory
+from vyre_driver.cache.files import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.isolated.arena import Arena, nbytes_of

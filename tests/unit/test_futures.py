@@ -1,4 +1,4 @@
-"""Futures of work under way as concurrent.futures and asyncio know them, on work that ends when the test says so."""
+"""Futures of work under way as concurrent.futures and asyncio know them, and how long a wait for one may be."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import pickle
 import threading
 import time
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION, Future, InvalidStateError
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.errors import DeviceLost, DispatchTimeout, ForkError
+import numpy as np
+import pytest
+
+from vyre_driver.errors import DeviceLost, DispatchTimeout, ForkError, InvalidInput
+from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.telemetry.events import Events
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver.kompute.poller import Followed
+
 
 NAME = "vyre_driver futures"
 LOST = DeviceLost("the device was lost", fix="make a new Driver")
@@ -397,3 +403,26 @@ def test_awaits_that_are_cancelled_in_a_loop_leave_nothing() -> None:
     for work in made:
         work.end()
     assert ([work.future.result() for work in made], comes_true(lambda: pollers() == 0)) == ([None] * 100, True)
+
+
+@pytest.mark.parametrize("seconds", [None, 2**32, 10**400, 1e300, float("inf")], ids=lambda one: f"{one!s:.9}")
+def test_none_and_more_than_136_years_have_no_end(seconds: float | None) -> None:
+    assert Deadline(seconds, "a device").left_ns() is None
+
+
+@pytest.mark.parametrize("seconds", [600, 600.0, np.float32(600), np.int64(600), Fraction(1200, 2)], ids=repr)
+def test_real_numbers_of_any_type_are_seconds(seconds: float) -> None:
+    left = Deadline(seconds, "a device").left_ns()
+    assert left is not None
+    assert 0 < left <= 600 * 10**9
+
+
+@pytest.mark.parametrize(
+    "seconds", [-1, -0.5, float("nan"), -(10**400), True, np.bool_(True), "1", 1j, (1,)], ids=lambda it: f"{it!r:.9}"
+)
+def test_anything_else_is_refused(seconds: object) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        Deadline(seconds, "a device")
+    assert str(refused.value) == (
+        f"timeout is {seconds!r}, which is not a number of seconds of at least 0. Fix: give seconds, or None to wait for ever."
+    )

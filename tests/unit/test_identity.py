@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from literals import DEVICE, LIMITS, buffer, cache_key, device, reflection, refusal
-from pipeline_keys import BUMP, INPUTS, ONE, key
 
 from vyre_driver.backends import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.binding import BindingPlan
@@ -26,9 +25,36 @@ from vyre_driver.identity import (
 from vyre_driver.identity import keys as identity
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
-from vyre_driver.specialization import Specialization, SpecMap, SpecValue
+from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
 from vyre_driver.spirv.layout import Element
 from vyre_driver.vulkan.devices import DeviceType
+
+BUMP = "the manifest's format has changed: bump MANIFEST_VERSION, then write the new manifest and digest here"
+
+ONE = SpecializedConstant("count", 0, "u32", 256)
+SPECIALIZATION = Specialization((ONE,))
+
+INPUTS: dict[str, Any] = {
+    "shader_hash": bytes(range(32)),
+    "bind_group_layout_hash": bytes(range(32, 64)),
+    "push_constant_size": 8,
+    "workgroup_size": (256, 1, 1),
+    "feature_flags": PipelineFeatureFlags.PUSH_CONSTANTS,
+    "backend_id": "kompute",
+    "backend_flavour": "kp",
+    "specialization": SPECIALIZATION,
+    "specs": SpecMap({"TILE": SpecValue.u32(16)}),
+    "config": DispatchConfig(ulp_budget=1, workgroup_override=(256, 1, 1)),
+    "emitter_version": 3,
+    "emitter_options": {"checks": "all", "unroll": 4, "salt": b"\1"},
+    "device": DEVICE,
+    "enabled_features": ("shaderFloat64",),
+}
+
+
+def key(**changes: Any) -> PipelineCacheKey:  # noqa: ANN401 -- any input of the key
+    return PipelineCacheKey.new(**INPUTS | changes)
+
 
 GOLDEN_LAYOUT = "332758b7fb68a06d45b622b0cb02dae9811ac74c0019eb4a96e94ae1c7f6ecff"
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.layer._layer import Move
 
 _WORD_BYTES = 4
+_ONE_WORD = np.zeros(1, np.uint32)  # what kompute is asked for; the layer gives the buffers their size
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
 _HALF_BYTES = 2
 LONGEST_PATTERN = 16
@@ -86,12 +87,13 @@ class TensorBuffer:
         self.cuda: CudaMemory | None = None
         self._reservation = device.reserve(words * _WORD_BYTES)
         try:
-            self.tensor, mapped, self.handles, exported = device.call_kompute(
+            self.tensor, mapped, host, self.handles, exported = device.call_kompute(
                 "allocate a buffer",
                 lambda manager: _layer.create_buffer(
                     device.layer,
                     manager.tensor_t,
-                    (np.zeros(words, np.uint32), kind),
+                    (_ONE_WORD, kind),
+                    words * _WORD_BYTES,
                     seen,
                     want_mapping=self.is_staged and not self.is_shared,
                     want_export=gpu is not None,
@@ -103,7 +105,8 @@ class TensorBuffer:
             self.tensor = None
             del self._reservation  # the error's traceback would keep it
             raise
-        self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]
+        self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8, byte_len)
+        self._host_view: Any = host  # None where it is not staged
         self.is_mapped = self.is_shared or mapped is not None
         self._is_read_over_bus = mapped is not None and byte_len <= _READ_OVER_BUS_BYTES
         self.is_read_in_place = self.is_shared or self._is_read_over_bus
@@ -127,6 +130,18 @@ class TensorBuffer:
         found = np.empty(shape, dtype) if out is None else out
         _layer.copy_bytes(found, self._mapped if self._is_read_over_bus else self._host)
         return found
+
+    @property
+    def upload_region(self) -> Region:
+        """What the device copies after ``write``, where it does not see what that writes."""
+        storage, staging = self.handles
+        return (staging, 0, storage, 0, padded(self.byte_len))
+
+    @property
+    def readback_region(self) -> Region:
+        """What the device copies before ``read``."""
+        storage, staging = self.handles
+        return (storage, 0, staging, 0, padded(self.byte_len))
 
     def gains_from_parts(self, array: NDArray[Any] | None) -> bool:
         """Whether ``upload`` and ``download`` are the only ones it has, or the quicker ones: the array is pinned."""
@@ -265,7 +280,7 @@ class TensorBuffer:
 
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:
-        return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]
+        return np.frombuffer(self._host_view, np.uint8, self.byte_len)
 
 
 def memory_by_name(device: KomputeDevice) -> dict[str, tuple[int, int]]:

@@ -78,6 +78,7 @@ cdef extern from "layer.h" nogil:
         pass
     ctypedef struct vyre_thread:
         vyre_failure failure
+        uint64_t buffer_bytes
         uint64_t exact_bytes
         c_bool want_mapping
         c_bool want_export
@@ -134,6 +135,7 @@ cdef extern from "layer.h" nogil:
     void vyre_abandon_fence(vyre_device* device, VkFence fence)
     void vyre_collect_abandoned(vyre_device* device)
     void* vyre_map_storage(vyre_device* device)
+    void* vyre_map_host(vyre_device* device)
     void vyre_watch()
     void vyre_destroy_watched(vyre_device* device)
     void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
@@ -217,13 +219,14 @@ def call_and_note(call, argument):
 include "exported.pxi"
 
 
-def create_buffer(LayerDevice device not None, make, tuple arguments not None, uint64_t byte_len, bint want_mapping,
-                  bint want_export=False):
-    """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
+def create_buffer(LayerDevice device not None, make, tuple arguments not None, uint64_t byte_len, uint64_t seen,
+                  bint want_mapping, bint want_export=False):
+    """Call ``make(*arguments)``, which creates one kompute tensor, and give it ``byte_len`` bytes, of which shaders see ``seen``.
 
-    Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
-    the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if
+    kompute is asked for one word, and knows of no more. Returns its result and, if ``want_mapping`` and the device has memory
+    of its own that the host can write, a memoryview of the tensor's device memory (bytes, to be written only: reading it is
+    slow), else None; then one of the memory of the host's that it has, or None. The views must not outlive the tensor. Then
+    come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if
     ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped, and the caller has
     seen that the device exports memory as file descriptors. After a failure, which ``call_and_note`` returns, nothing is left
     of it: the result is None, or ``make`` raised.
@@ -231,12 +234,13 @@ def create_buffer(LayerDevice device not None, make, tuple arguments not None, u
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer
     cdef void* mapped = NULL
+    cdef void* host = NULL
     cdef uint64_t storage = 0
     cdef uint64_t staging = 0
     cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory) if want_export else None
     made = None
     vyre_begin_making(&outer)
-    thread.exact_bytes = byte_len
+    thread.buffer_bytes, thread.exact_bytes = byte_len, seen
     thread.want_export = exported is not None
     thread.want_mapping = want_mapping
     vyre_watch()
@@ -249,13 +253,15 @@ def create_buffer(LayerDevice device not None, make, tuple arguments not None, u
         else:
             storage, staging = <uint64_t> thread.storage_buffer, <uint64_t> thread.staging_buffer
             mapped = vyre_map_storage(device.device) if thread.want_mapping else NULL
+            host = vyre_map_host(device.device)
     finally:
         # The tensor destroys what it holds: there is no other reference to it yet, so without ``made`` it is gone.
         if made is None:
             vyre_destroy_watched(device.device)
         vyre_end_making(&outer)
-    view = PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
-    return made, view, (storage, staging), exported
+    views = [None if at == 0 else PyMemoryView_FromMemory(<char*> <size_t> at, byte_len, PyBUF_WRITE)
+             for at in (<size_t> mapped, <size_t> host)]
+    return made, views[0], views[1], (storage, staging), exported
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:

@@ -97,14 +97,16 @@ typedef struct vyre_thread {
   vyre_feature_chain *new_chain;
   bool tells_loader;              /* the loader's variables are set for this thread */
   vyre_failure failure;
-  uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
+  uint64_t buffer_bytes;          /* of the buffers made next, whatever kompute asks for; 0: that */
+  uint64_t exact_bytes;           /* of them, that a shader may see */
   bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
   bool want_export;               /* the storage buffer made next: memory of its own, which other APIs of the device may see; */
   VkBuffer export_next;           /* that buffer, when its memory is what is allocated next, */
   uint64_t exported_bytes;        /* and how long that memory is */
   VkBuffer storage_buffer;        /* made last, */
   VkDeviceMemory storage_memory;  /* its memory, */
-  VkBuffer staging_buffer;        /* and the last buffer of the other kind: what the host writes and reads is copied through it */
+  VkBuffer staging_buffer;        /* the last buffer of the other kind: what the host writes and reads is copied through it, */
+  VkDeviceMemory staging_memory;  /* and its memory */
   const vyre_range *ranges;       /* by binding, of the buffers that a pipeline is made with; NULL: all that a shader may see */
   uint32_t range_count;
   uint32_t ranges_written;        /* so many of them fitted and are in descriptors, */
@@ -335,6 +337,7 @@ void vyre_take_gil_back(void *state);
 /* memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
+void *vyre_map_host(vyre_device *device);     /* the memory that kompute has mapped for the tensor made last; NULL: none */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
 
 bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact); /* false: out of memory */

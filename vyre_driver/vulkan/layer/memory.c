@@ -207,15 +207,25 @@ void *vyre_map_storage(vyre_device *device) {
   return mappable && map_block(device, block) == VK_SUCCESS ? block->mapped : NULL;
 }
 
+void *vyre_map_host(vyre_device *device) {
+  const vyre_thread *thread = vyre_this_thread();
+  VkDeviceMemory memory = thread->staging_memory ? thread->staging_memory : thread->storage_memory;
+  const vyre_memory_block *block = memory && atomic_load(&device->alive) ? find_block(device, memory) : NULL;
+  return block ? block->mapped : NULL;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL map_memory(
     VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
   vyre_device *device = vyre_find_device(handle);
+  (void)size;
   if (!memory) return vyre_record(device, VYRE_CALL_MAP, VK_ERROR_MEMORY_MAP_FAILED, 0);
   VkResult result = vyre_injected(VYRE_CALL_MAP);
   if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
   vyre_memory_block *block = find_block(device, memory);
   if (!block || !block->pooled) {
-    return vyre_record(device, VYRE_CALL_MAP, device->vk.MapMemory(handle, memory, offset, size, flags, out), 0);
+    result = device->vk.MapMemory(handle, memory, offset, VK_WHOLE_SIZE, flags, out); /* kompute knows of one word */
+    if (result == VK_SUCCESS && block) block->mapped = *out;
+    return vyre_record(device, VYRE_CALL_MAP, result, 0);
   }
   result = map_block(device, block);
   if (result == VK_SUCCESS) *out = block->mapped + offset;
@@ -269,17 +279,19 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   vyre_export_chain chain;
   /* kompute does not ask for it where a tensor has no staging buffer. */
   if (is_storage) changed.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  /* kompute would copy an array of the buffer's length, twice; it gets one word, and allocates what the buffer needs. */
+  if (thread->buffer_bytes) changed.size = thread->buffer_bytes;
   if (is_storage && thread->want_export) changed.pNext = vyre_chain_buffer_export(&chain, info->pNext);
   if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, &changed, allocator, out);
   uint64_t exact = is_storage ? thread->exact_bytes : 0;
-  if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
+  if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, changed.size, exact <= changed.size ? exact : 0)) {
     device->vk.DestroyBuffer(handle, *out, allocator);
     *out = VK_NULL_HANDLE;
     result = VK_ERROR_OUT_OF_HOST_MEMORY;
   }
   *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
   if (result == VK_SUCCESS) vyre_made(VYRE_BUFFER, VYRE_HANDLE(*out));
-  return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
+  return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, changed.size);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
@@ -356,6 +368,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
   if (result == VK_SUCCESS) result = device->vk.BindBufferMemory(handle, buffer, memory, offset);
   vyre_thread *thread = vyre_this_thread();
   if (result == VK_SUCCESS && buffer == thread->storage_buffer) thread->storage_memory = memory;
+  if (result == VK_SUCCESS && buffer == thread->staging_buffer) thread->staging_memory = memory;
   return vyre_record(device, VYRE_CALL_BIND, result, 0);
 }
 

@@ -218,7 +218,7 @@ class RecordedDispatch:
 
     def _move(self, moves: Sequence[Move], deadline: Deadline) -> None:
         if moves:
-            self._device.movers.move(moves, deadline, [buffer.tensor for buffer in self._inputs])
+            self._device.movers.move(moves, deadline, tuple([buffer.allocation for buffer in self._inputs]))
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]
@@ -236,7 +236,9 @@ class RecordedDispatch:
     def _copied(self, stage: str) -> Submission:
         device = self._device
         regions = self._uploaded if stage == "upload" else self._read_back
-        return Submission(device, (_layer.Transfer(device.layer, regions, (device.manager, self.bound)),), self.bound)
+        return Submission(
+            device, (_layer.Transfer(device.layer, regions, (device.manager, *self.bound.memory_with(None))),), self.bound
+        )
 
     def _dispatched(self, stage: str) -> Submission:
         bound = self.bound
@@ -244,4 +246,11 @@ class RecordedDispatch:
         if stage == "all" and (self._uploaded or self._read_back):
             operation, before, after = made if isinstance(made, tuple) else (made, (), ())
             made = (operation, (*self._uploaded, *before), (*after, *self._read_back))
-        return record(self._device, [[made]], bound, watched=bound.watched, cut_word=bound.cut_word)
+        return record(
+            self._device,
+            [[made]],
+            bound,
+            watched=bound.watched,
+            cut_word=bound.cut_word,
+            memory=bound.memory_with(bound.cut_word),
+        )

@@ -166,3 +166,41 @@ def test_idle_blocks_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) ->
         large[1].close()
         assert (memory.facts.blocks, memory.facts.used, memory.trim()) == (1, 0, True)
         assert (memory.facts.blocks, memory.facts.reserved) == (0, 0)
+
+
+def test_a_driver_tells_of_its_memory_and_gives_idle_blocks_back() -> None:
+    with Driver() as driver:
+        one, two = driver.empty(1000, np.uint8, "one"), driver.empty(2000, np.uint8, "two")
+        held = driver.memory
+        assert (held.used, held.by_name) == (3000, {"one": (1, 1000), "two": (1, 2000)})
+        assert (held.blocks, held.reserved >= held.peak >= 3000, held.fragmentation) == (1, True, 0.0)
+        one.close()
+        assert driver.memory.fragmentation > 0
+        driver.trim()
+        assert driver.memory.blocks == 1
+        two.close()
+        driver.trim()
+        after = driver.memory
+        assert (after.blocks, after.used, after.reserved, after.by_name) == (0, 0, 0, {})
+
+
+def test_memory_over_the_limit_is_refused_and_the_error_names_who_holds_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_MEMORY_LIMIT", "4M")
+    with Driver() as driver:
+        held = [driver.empty(1 << 20, np.uint8, name) for name in ("weights", "weights", "state")]
+        with pytest.raises(DeviceOutOfMemory) as refused:
+            driver.empty(2 << 20, np.uint8)
+        assert str(refused.value) == (
+            f"the buffers need 2097152 bytes on {driver.device.name!r}, which has 1048576 bytes left of 4194304 bytes "
+            "(most is in buffers weights: 2097152 bytes in 2, state: 1048576 bytes in 1). "
+            "Fix: pass smaller arrays, in several calls."
+        )
+        held.pop().close()
+        assert driver.empty(2 << 20, np.uint8).nbytes == 2 << 20
+
+
+def test_one_allocation_serves_thousands_of_buffers(driver: Driver) -> None:
+    before = driver.context.device.counters()["memory_allocated"]
+    kept = [driver.empty(1024, np.float32) for _ in range(5000)]
+    assert driver.context.device.counters()["memory_allocated"] - before <= 4
+    assert len({buffer.memory.handle for buffer in kept}) == 5000

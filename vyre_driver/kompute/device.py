@@ -67,7 +67,7 @@ class KomputeDevice:
         DeviceOutOfMemory
             If there is no memory for its first work.
         InvalidSetting
-            If VYRE_ROBUST_ACCESS or VYRE_PIPELINE_STATISTICS is not valid.
+            If VYRE_ROBUST_ACCESS, VYRE_PIPELINE_STATISTICS or VYRE_MEMORY_LIMIT is not valid.
         """
         if physical.device_type is not DeviceType.CPU:
             check_not_forked(f"the driver of {physical.name!r}")
@@ -82,6 +82,7 @@ class KomputeDevice:
         is_set = settings.switch(settings.ROBUST_ACCESS)
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
+        limit = settings.byte_size(settings.MEMORY_LIMIT)
         self._family, self._pid, self.generation = family.index, os.getpid(), next(_generations)
         self.moved = _layer.MovedBytes()
         self.poller = Poller()
@@ -96,7 +97,7 @@ class KomputeDevice:
         self.features = frozenset(self._wanted_features())
         self._manager, self.layer = self._open()
         self.in_use, self.movers = _layer.DeviceUse(self.layer, self._raise_why), Movers(self)
-        self.memory = DeviceMemory(self, self._heap_bytes, None)
+        self.memory = DeviceMemory(self, self._heap_bytes, limit)
         _note_open(self)
         _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version)

@@ -3,8 +3,8 @@
 On a device with memory of its own, arrays go there and back through staging memory of the host's, of which each transfer
 takes a piece for as long as the device is at it; where device and host share memory they are copied in place. Where the host
 can write all of the device's memory (resizable BAR) the layer maps it: uploads go straight there, and staging is only for
-reading back, which is slow over the bus. The device copies pinned arrays itself. What is long and not pinned goes in pieces through the few
-areas that all buffers share (:mod:`vyre_driver.kompute.movers`).
+reading back, which is slow over the bus. The device copies pinned arrays itself. What is long and not pinned goes in pieces
+through the few areas that all buffers share (:mod:`vyre_driver.kompute.movers`).
 """
 
 from __future__ import annotations

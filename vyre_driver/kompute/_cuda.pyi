@@ -1,7 +1,7 @@
-from vyre_driver.vulkan.layer._layer import Allocation
+from vyre_driver.vulkan.layer._layer import Reservation
 
 class CudaMemory:
-    def __init__(self, address: int, handle: int, context: int, calls: tuple[int, ...], allocation: Allocation) -> None: ...
+    def __init__(self, address: int, handle: int, context: int, calls: tuple[int, ...], reservation: Reservation) -> None: ...
     @property
     def address(self) -> int: ...
 

@@ -104,3 +104,10 @@ def test_the_commands_of_the_quick_start_run_one_after_the_other(root: Path, tmp
         assert done.status == 0, f"{line}: {done.stderr}"
     assert verbs == ["devices", "run", "spirv", "tune", "demo"]
     assert np.load(tmp_path / "result.npy").tolist() == (2 * np.arange(1000, dtype=np.float32) + 1).tolist()
+
+
+def test_every_file_that_contributing_names_is_there(root: Path) -> None:
+    named = re.findall(r"`((?:vyre_driver|tests|scripts|docs)/[\w/.-]+)`", (root / "CONTRIBUTING.md").read_text("utf-8"))
+    paths = [path for path in named if "NAME" not in path and "_vN" not in path]
+    assert paths
+    assert [path for path in paths if not (root / path).exists()] == []

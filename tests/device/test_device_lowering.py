@@ -34,7 +34,9 @@ from vyre_driver.ir import (
     BufferDecl,
     DataType,
     Program,
+    atomic,
     atomic_add,
+    atomic_compare_exchange,
     binop,
     buf_len,
     cast,
@@ -51,7 +53,7 @@ from vyre_driver.ir import (
     unop,
     var,
 )
-from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 
 if TYPE_CHECKING:
@@ -128,6 +130,13 @@ def test_a_binary_operator_gives_what_the_reference_gives(opened: Driver, op: Bi
     compare(opened, elementwise([dtype, dtype], dtype, lambda a, b: binop(op, a, b)), list(pairs(dtype)))
 
 
+@pytest.mark.parametrize("op", [BinOp.DIV, BinOp.MOD])
+def test_a_signed_division_gives_what_the_reference_gives_where_it_is_defined(opened: Driver, op: BinOp) -> None:
+    left, right = pairs(I32)
+    defined = (right != 0) & ~((left == -(2**31)) & (right == -1))
+    compare(opened, elementwise([I32, I32], I32, lambda a, b: binop(op, a, b)), [left[defined], right[defined]])
+
+
 @pytest.mark.parametrize("op", ORDER, ids=str)
 @pytest.mark.parametrize("dtype", [U32, I32, F32, U64], ids=str)
 def test_a_comparison_gives_what_the_reference_gives(opened: Driver, op: BinOp, dtype: DataType) -> None:
@@ -168,6 +177,23 @@ def test_what_counts_as_true_is_what_the_reference_says(opened: Driver, source: 
     compare(opened, elementwise([source], U32, lambda a: cast(U32, cast(BOOL, a))), [values(source)])
 
 
+@pytest.mark.parametrize("op", [BinOp.AND, BinOp.OR], ids=str)
+@pytest.mark.parametrize("both", [False, True], ids=["numbers", "a number and a bool"])
+def test_a_logical_operator_takes_numbers_and_bools(opened: Driver, op: BinOp, *, both: bool) -> None:
+    program = elementwise([U32, U32], U32, lambda a, b: cast(U32, binop(op, a, b > 3 if both else b)))
+    compare(opened, program, list(pairs(U32)))
+
+
+@pytest.mark.parametrize("op", [BinOp.EQ, BinOp.NE, BinOp.AND, BinOp.OR], ids=str)
+def test_bools_are_compared_and_combined_as_the_reference_does(opened: Driver, op: BinOp) -> None:
+    bools = [np.array([0, 0, 1, 1, 7, 7, 0, 1], np.uint32), np.array([0, 1, 0, 1, 1, 7, 7, 0], np.uint32)]
+    program = elementwise([BOOL, BOOL], BOOL, lambda a, b: select(a.not_(), b, binop(op, a, b)))
+    found = opened.compile(program)(*bools, out_shapes={"out": 8})
+    left, right = (one != 0 for one in bools)
+    truth = {BinOp.EQ: left == right, BinOp.NE: left != right, BinOp.AND: left & right, BinOp.OR: left | right}[op]
+    assert np.asarray(found).view(np.uint32).tolist() == np.where(~left, right, truth).astype(int).tolist()
+
+
 @pytest.mark.parametrize("op", [BinOp.DIV, BinOp.MOD])
 def test_a_signed_division_without_a_result_gives_what_is_documented(opened: Driver, op: BinOp) -> None:
     """The reference stops there: a quotient by 0 is 0, the least number by -1 wraps, and the remainders are 0."""
@@ -184,6 +210,17 @@ FUNCTIONS += [UnOp.ACOS, UnOp.ASIN, UnOp.ATAN, UnOp.SINH, UnOp.TANH]
 def test_a_function_of_a_float_is_as_near_to_the_reference_as_vulkan_says(opened: Driver, op: UnOp) -> None:
     given = np.array([0.0, 1.0, 0.03, 0.25, 0.5, 0.75, 0.9, 0.99, 0.125, 0.6, np.nan], np.float32)
     compare(opened, elementwise([F32], F32, lambda a: unop(op, a)), [given], TOLERANCES.get(op, EXACT))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(source, target) for source in (U32, I32, BOOL) for target in ("Vec2U32", "Vec4U32")] + [(U64, "Vec2U32")],
+    ids=str,
+)
+def test_a_scalar_fills_the_low_words_of_a_vector_and_comes_out_of_them(opened: Driver, source: DataType, target: str) -> None:
+    vector = getattr(DataType, target)
+    given = np.array([0, 1, 1, 0], np.uint32) if source == BOOL else values(source)
+    compare(opened, elementwise([source], U32, lambda a: cast(U32, cast(U64, cast(vector, a)))), [given])
 
 
 def test_an_fma_rounds_once(opened: Driver) -> None:
@@ -207,6 +244,20 @@ def test_out_of_range_a_load_gives_zero_a_store_and_an_atomic_do_nothing(opened:
     program = Program.wrapped([data, kept, counts, seen], (64, 1, 1), body)
     inputs = [np.arange(8, dtype=np.uint32), np.full(8, 9, np.uint32), np.full(4, 5, np.uint32)]
     compare(opened, program, inputs)
+
+
+@pytest.mark.parametrize(
+    "op", [one for one in AtomicOp if one not in {AtomicOp.COMPARE_EXCHANGE_WEAK, AtomicOp.FETCH_NAND}], ids=str
+)
+def test_an_atomic_gives_what_was_there(opened: Driver, op: AtomicOp) -> None:
+    data, before = BufferDecl.read_write("data", 0, U32), BufferDecl.output("before", 1, U32)
+    value = gid_x() * 0x9E3779B9
+    changed = (
+        atomic_compare_exchange(data, gid_x(), 1, value)
+        if op is AtomicOp.COMPARE_EXCHANGE
+        else atomic(op, data, gid_x(), value)
+    )
+    compare(opened, Program.wrapped([data, before], (64, 1, 1), [store(before, gid_x(), changed)]), [values(U32)])
 
 
 @pytest.mark.parametrize("dtype", ["U8", "U16", "I8", "I16", "F16", "I64", "F64", "Bool", "Vec2U32", "Vec4U32"])

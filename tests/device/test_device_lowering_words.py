@@ -36,9 +36,10 @@ from vyre_driver.ir import (
     select,
     store,
     u32,
+    unop,
     var,
 )
-from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,12 +80,41 @@ def over_pairs(source: DataType, target: DataType, expression: Callable[[Expr, E
     return Program.wrapped([left, right, out], (64, 1, 1), [store(out, i, expression(load(left, i), load(right, i)))])
 
 
+COMPARISONS = [BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE]
+
+
+@pytest.mark.parametrize("op", [BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB, BinOp.MUL_HIGH, *COMPARISONS], ids=str)
+def test_a_binary_operator_of_64_bits_gives_what_the_reference_gives(opened: Driver, op: BinOp) -> None:
+    left, right = np.repeat(WIDE, len(WIDE)), np.tile(WIDE, len(WIDE))
+    target, dtype = (U32, np.uint32) if op in COMPARISONS else (U64, np.uint64)
+    agree(opened, over_pairs(U64, target, lambda a, b: cast(target, binop(op, a, b))), left, right, np.zeros(len(left), dtype))
+
+
+@pytest.mark.parametrize("op", [UnOp.BIT_NOT, UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS], ids=str)
+def test_a_unary_operator_of_64_bits_gives_what_the_reference_gives(opened: Driver, op: UnOp) -> None:
+    agree(opened, over_pairs(U64, U64, lambda a, _: unop(op, a)), WIDE, WIDE, np.zeros_like(WIDE))
+
+
 @pytest.mark.parametrize("target", [U32, I32, BOOL], ids=str)
 def test_64_bits_are_cut_tested_chosen_and_widened_as_the_reference_does(opened: Driver, target: DataType) -> None:
     def through(a: Expr, b: Expr) -> Expr:
         return select(binop(BinOp.LT, a, b), cast(U64, cast(target, a)), b)
 
     agree(opened, over_pairs(U64, U64, through), WIDE, WIDE[::-1].copy(), np.zeros_like(WIDE))
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("source", [U32, I32], ids=str)
+def test_narrow_elements_are_cut_and_extended_as_the_reference_does(opened: Driver, name: str, source: DataType) -> None:
+    kind = getattr(DataType, name)
+    words, narrow = BufferDecl.read("words", 0, source), BufferDecl.read_write("narrow", 1, kind)
+    back = BufferDecl.read_write("back", 2, source)
+    i = gid_x()
+    body = [store(narrow, i, cast(kind, load(words, i))), store(back, i, cast(source, load(narrow, i)))]
+    given = np.array([0, 1, 127, 128, 129, 255, 256, 32767, 32768, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1], np.uint32)
+    size, words_dtype = len(given), np.uint32 if source == U32 else np.int32
+    program = Program.wrapped([words, narrow, back], (64, 1, 1), body)
+    agree(opened, program, given.view(words_dtype), np.zeros(size, NARROW[name]), np.zeros(size, words_dtype))
 
 
 @pytest.mark.parametrize("name", NARROW)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import GivesProgram, Program
+    from vyre_driver.kompute.blocks import MemoryFacts
     from vyre_driver.profiling.profile import Profile
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.runtime.stream import Stream, StreamProgress
@@ -336,6 +337,17 @@ class Driver(BaseDriver):
         code in it; of the latter not on a device that gives none away, where each process compiles. So does VYRE_ASSERT_WARM.
         """
         self.context.first_pipelines.must_be_warm = True
+
+    @property
+    def memory(self) -> MemoryFacts:
+        """How much memory of the device buffers have, how much is reserved for them, and who has it."""
+        return self.context.device.memory.facts
+
+    def trim(self) -> None:
+        """Give blocks of memory back to the device of which no buffer has anything; they are kept for the next ones else."""
+        device = self.context.device
+        with device.in_use:
+            device.memory.trim()
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""

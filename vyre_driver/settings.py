@@ -140,6 +140,12 @@ PIPELINE_STATISTICS = Setting(
     "Asks the Vulkan driver for statistics of compiled code, such as registers and spills: `kernel.trace.executables`, and the "
     "results of tuning. Pipelines are compiled anew for it. Read when a device is opened.",
 )
+MEMORY_LIMIT = Setting(
+    "VYRE_MEMORY_LIMIT",
+    "How much of a device's memory the buffers of a Driver may take. Read when a device is opened.",
+    "a number of bytes, also with `K`, `M` or `G` (powers of 1024)",
+    "all of it",
+)
 SPIRV_VAL = Setting(
     "VYRE_SPIRV_VAL",
     "Asks spirv-val, where it is installed, about each module that a driver is to compile, and refuses what it refuses.",

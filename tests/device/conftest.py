@@ -22,6 +22,7 @@ from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.kompute import cuda
+from vyre_driver.kompute.blocks import DeviceMemory
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
@@ -96,14 +97,13 @@ def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, bool, bool]]:
     """A driver whose buffers lie in one of those places, and whether its writes and its reads do without a copy."""
     device_type, is_mapped, is_shared = PLACES[request.param]
-    create_buffer = _layer.create_buffer
 
     def select(*arguments: object, **options: bool) -> PhysicalDevice:
         return dataclasses.replace(select_device(*arguments, **options), device_type=device_type)  # type: ignore[arg-type]
 
     monkeypatch.setattr(driver_module, "select_device", select)
     if not is_mapped:
-        monkeypatch.setattr(_layer, "create_buffer", lambda *how, **more: create_buffer(*how, **more | {"want_mapping": False}))
+        monkeypatch.setattr(DeviceMemory, "maps", lambda *_: False)
     with Driver(allow_software=True) as driver:
         yield driver, is_mapped, is_shared
 

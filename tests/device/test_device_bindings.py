@@ -91,7 +91,7 @@ def test_what_work_in_a_cycle_uses_goes_after_its_end(layered: Driver, number: i
     bound = [kernel.bind(layered.empty(4, np.uint32), push_constants=push) for _ in range(2)][number]
     pipeline = bound.pipeline
     assert isinstance(pipeline, BoundPipeline)
-    used = [pipeline.buffers[0].tensor, *([] if number else [pipeline._algorithm])]  # noqa: SLF001
+    used = [pipeline.buffers[0].allocation, *([] if number else [pipeline._algorithm])]  # noqa: SLF001
     pending: list[int] = []
     watched = [weakref.ref(one, lambda _: pending.append(layer.counters()["work_pending"])) for one in used]
     cycle: list[object] = [bound.submit(), bound, kernel]

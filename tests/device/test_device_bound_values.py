@@ -260,7 +260,7 @@ def test_threads_never_see_one_new_and_one_old_value(layered: Driver) -> None:
 
 def test_what_was_under_way_goes_with_the_bound_kernel(layered: Driver) -> None:
     kernel = layered.compile(glsl(STEP))
-    available = layered.context.device._available  # noqa: SLF001 -- nothing else tells
+    memory = layered.context.device.memory
 
     def use() -> None:
         with layered.empty(4096, np.uint32) as buffer:
@@ -270,10 +270,10 @@ def test_what_was_under_way_goes_with_the_bound_kernel(layered: Driver) -> None:
                 bound.submit()
 
     use()
-    before = available()
+    before = memory.available
     use()
     gc.collect()
-    assert available() == before
+    assert memory.available == before
 
 
 def test_a_value_by_a_name_of_a_parameter_is_taken(driver: Driver, compiled: CompileText) -> None:

@@ -96,7 +96,7 @@ def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
 
     def count(_: int) -> None:
         for _ in range(20_000):
-            held = device.reserve(4)
+            held = device.memory.take(4, "")
             del held
             device.check_available(4)
 
@@ -107,7 +107,7 @@ def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
     finally:
         sys.setswitchinterval(interval)
     with pytest.raises(DeviceOutOfMemory) as refused:
-        device.reserve(2**60)
+        device.check_available(2**60)
     assert refused.value.context["available_bytes"] == driver.device.device_local_bytes
 
 

@@ -6,7 +6,6 @@ lavapipe's one memory type is all of these, so taking it for a discrete GPU walk
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import signal
 import time
 
@@ -15,10 +14,8 @@ import pytest
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import DeviceOutOfMemory
-from vyre_driver.kompute.device import KomputeDevice
-from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
 from vyre_driver.vulkan.layer import _layer, enable
-from vyre_driver.vulkan.selection import select_device
+from vyre_driver.vulkan.layer._layer import LONG_BYTES
 
 pytestmark = pytest.mark.device
 
@@ -113,7 +110,7 @@ def test_an_error_that_is_kept_keeps_no_memory_counted() -> None:
 
         def available() -> object:
             with pytest.raises(DeviceOutOfMemory) as refused:
-                driver.context.device.reserve(2**60)
+                driver.context.device.check_available(2**60)
             return refused.value.context["available_bytes"]
 
         before = available()
@@ -122,27 +119,6 @@ def test_an_error_that_is_kept_keeps_no_memory_counted() -> None:
             driver.empty(1 << 20, np.uint8)
         _layer.inject("allocate", 0, 0)
         assert (available(), kept.value.code) == (before, 1001)
-
-
-@pytest.mark.parametrize("kind", [DeviceType.CPU, DeviceType.INTEGRATED, DeviceType.DISCRETE])
-def test_a_buffer_counts_twice_only_where_its_staging_copy_is_in_the_same_heap(kind: DeviceType) -> None:
-    physical = dataclasses.replace(select_device(enumerate_devices(), allow_software=True), device_type=kind)
-    heap = physical.device_local_bytes
-    twice = kind is DeviceType.DISCRETE and len(physical.memory_heaps) == 1
-    device = KomputeDevice(physical)
-    try:
-        usable = heap // 2 if twice else heap
-        held = device.reserve(usable - 4096)
-        device.check_available(4096)
-        with pytest.raises(DeviceOutOfMemory) as refused:
-            device.reserve(4100)
-        del held
-        device.check_available(usable)
-    finally:
-        device.close()
-    copies = 2 if twice else 1
-    told = {"requested_bytes": copies * 4100, "available_bytes": heap - copies * (usable - 4096)}
-    assert refused.value.context == told
 
 
 def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
@@ -158,7 +134,7 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
         nonlocal is_wanted
         is_wanted = True
         while is_wanted:
-            driver.context.device.reserve(4096)
+            driver.context.device.memory.take(4096, "")
 
     is_wanted, heard, ends = False, 0, time.monotonic() + 1
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -175,14 +151,56 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
     assert (driver.context.device.allocated, heard > 100) == (0, True)
 
 
-def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enable, "MEMORY_CACHE_BYTES", 1 << 20)
+def test_idle_blocks_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enable, "MEMORY_CACHE_BYTES", 1 << 25)
     with Driver() as driver:
+        memory = driver.context.device.memory
         small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]
-        large = driver.empty(1 << 22, np.uint8)
+        large = [driver.empty(LONG_BYTES + 1, np.uint8) for _ in range(2)]
+        assert (memory.facts.blocks, memory.facts.used) == (3, 4 * (1 << 16) + 2 * (LONG_BYTES + 4))
+        large[0].close()
+        assert memory.facts.blocks == 2
         for one in small:
             one.close()
-        kept = driver.context.device.layer.counters()["memory_cached_bytes"]
-        large.close()
-        assert kept >= 4 << 16
-        assert driver.context.device.layer.counters()["memory_cached_bytes"] == kept
+        assert memory.facts.blocks == 2  # the first is idle, and less than the bound
+        large[1].close()
+        assert (memory.facts.blocks, memory.facts.used, memory.trim()) == (1, 0, True)
+        assert (memory.facts.blocks, memory.facts.reserved) == (0, 0)
+
+
+def test_a_driver_tells_of_its_memory_and_gives_idle_blocks_back() -> None:
+    with Driver() as driver:
+        one, two = driver.empty(1000, np.uint8, "one"), driver.empty(2000, np.uint8, "two")
+        held = driver.memory
+        assert (held.used, held.by_name) == (3000, {"one": (1, 1000), "two": (1, 2000)})
+        assert (held.blocks, held.reserved >= held.peak >= 3000, held.fragmentation) == (1, True, 0.0)
+        one.close()
+        assert driver.memory.fragmentation > 0
+        driver.trim()
+        assert driver.memory.blocks == 1
+        two.close()
+        driver.trim()
+        after = driver.memory
+        assert (after.blocks, after.used, after.reserved, after.by_name) == (0, 0, 0, {})
+
+
+def test_memory_over_the_limit_is_refused_and_the_error_names_who_holds_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_MEMORY_LIMIT", "4M")
+    with Driver() as driver:
+        held = [driver.empty(1 << 20, np.uint8, name) for name in ("weights", "weights", "state")]
+        with pytest.raises(DeviceOutOfMemory) as refused:
+            driver.empty(2 << 20, np.uint8)
+        assert str(refused.value) == (
+            f"the buffers need 2097152 bytes on {driver.device.name!r}, which has 1048576 bytes left of 4194304 bytes "
+            "(most is in buffers weights: 2097152 bytes in 2, state: 1048576 bytes in 1). "
+            "Fix: pass smaller arrays, in several calls."
+        )
+        held.pop().close()
+        assert driver.empty(2 << 20, np.uint8).nbytes == 2 << 20
+
+
+def test_one_allocation_serves_thousands_of_buffers(driver: Driver) -> None:
+    before = driver.context.device.counters()["memory_allocated"]
+    kept = [driver.empty(1024, np.float32) for _ in range(5000)]
+    assert driver.context.device.counters()["memory_allocated"] - before <= 4
+    assert len({buffer.memory.handle for buffer in kept}) == 5000

@@ -102,9 +102,9 @@ def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monke
             workgroups=layered_spin.grid,
             timeout=0.01,
         )
-    monkeypatch.setattr(context.device, "_heap_bytes", 0)
+    monkeypatch.setattr(context.device.memory, "limit", 0)
     with pytest.raises(DeviceOutOfMemory):
-        context.room.make(lambda: Buffer(context.device, 1000, np.float32))
+        context.room.make(lambda: Buffer(context.device, 1 << 24, np.float32))
     monkeypatch.undo()
     assert len(kernel._array_calls.calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
     assert call() == layered_spin.groups

@@ -37,14 +37,14 @@ def details(result: TuningResult) -> dict[int, str]:
 
 def memory_in_use(driver: Driver) -> int:
     """Bytes of buffers that live on the device."""
-    backend = driver.context.device
-    backend._available()  # noqa: SLF001 -- counts what was given back
-    return backend.allocated
+    return driver.context.device.allocated
 
 
 def limit_memory(driver: Driver, byte_len: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the device have room for so many bytes of buffers."""
-    monkeypatch.setattr(driver.context.device, "_heap_bytes", driver.context.device._copies * byte_len)  # noqa: SLF001 -- of this test alone
+    memory = driver.context.device.memory
+    memory.trim()
+    monkeypatch.setattr(memory, "limit", byte_len)
 
 
 def words(count: int) -> NDArray[np.uint32]:

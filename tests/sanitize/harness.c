@@ -55,6 +55,9 @@ int main(int argc, char **argv) {
   device_is_lost_with_memory_exported();
   arrays_are_moved_by_eight_movers();
   device_is_lost_while_arrays_are_moved();
+  buffers_are_ranges_of_blocks();
+  buffers_that_cannot_be_had_leave_nothing();
+  buffers_that_are_left_go_with_their_device();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

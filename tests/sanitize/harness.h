@@ -142,6 +142,11 @@ void device_is_lost_with_memory_exported(void);
 void arrays_are_moved_by_eight_movers(void);
 void device_is_lost_while_arrays_are_moved(void);
 
+/* scenes_arenas.c */
+void buffers_are_ranges_of_blocks(void);
+void buffers_that_cannot_be_had_leave_nothing(void);
+void buffers_that_are_left_go_with_their_device(void);
+
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);
 

@@ -4,20 +4,21 @@
 
 bool make_tensor(app *a, tensor *t) {
   VkBufferCreateInfo buffer = {
-      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = BUFFER_BYTES, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 4, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
   VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   VkMemoryRequirements needs;
   void *bytes = NULL;
   memset(t, 0, sizeof *t);
   vyre_watch();
-  vyre_this_thread()->exact_bytes = BUFFER_BYTES - 1;
+  vyre_this_thread()->buffer_bytes = BUFFER_BYTES;
+  vyre_this_thread()->mapped = NULL;
   (void)a->CreateBuffer(a->device, &buffer, NULL, &t->buffer);
-  vyre_this_thread()->exact_bytes = 0;
+  vyre_this_thread()->buffer_bytes = 0;
   a->GetBufferMemoryRequirements(a->device, t->buffer, &needs);
   memory.allocationSize = needs.size;
   (void)a->AllocateMemory(a->device, &memory, NULL, &t->memory);
   (void)a->BindBufferMemory(a->device, t->buffer, t->memory, 0);
-  VkResult mapped = a->MapMemory(a->device, t->memory, 0, BUFFER_BYTES, 0, &bytes);
+  VkResult mapped = a->MapMemory(a->device, t->memory, 0, 4, 0, &bytes);
   t->bytes = bytes;
   bool whole = vyre_this_thread()->failure.call == VYRE_CALL_NONE;
   CHECK(whole == (t->buffer && t->memory && mapped == VK_SUCCESS) || a->may_fail);
@@ -132,17 +133,17 @@ void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
       .pSetLayouts = &made_set};
   VkDescriptorSet made_descriptors;
   CHECK(a->AllocateDescriptorSets(a->device, &sets, &made_descriptors) == VK_SUCCESS);
-  const vyre_range seen = {kind * 6, BUFFER_BYTES / 2};
+  const vyre_range_of seen = {bound->buffer, {kind * 6, BUFFER_BYTES / 2}};
   VkDescriptorBufferInfo info = {bound->buffer, 0, VK_WHOLE_SIZE};
-  thread->ranges = kind % 3 ? &seen : NULL;
-  thread->range_count = 1;
-  thread->ranges_written = thread->ranges_missed = 0;
+  thread->parts = kind % 3 ? &seen : NULL;
+  thread->part_count = 1;
+  thread->parts_written = thread->parts_missed = 0;
   VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .descriptorCount = 1, .pBufferInfo = &info};
   write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
   a->UpdateDescriptorSets(a->device, 1, &write, 0, NULL);
   bool fits = kind * 6 <= BUFFER_BYTES / 2;
-  CHECK(thread->ranges_written == (kind % 3 && fits) && thread->ranges_missed == (kind % 3 && !fits));
-  thread->ranges = NULL;
+  CHECK(thread->parts_written == (kind % 3 && fits) && thread->parts_missed == (kind % 3 && !fits));
+  thread->parts = NULL;
   layout.pSetLayouts = &made_set;
   CHECK(a->CreateShaderModule(a->device, &shader, NULL, &made_shader) == VK_SUCCESS);
   CHECK(a->CreatePipelineLayout(a->device, &layout, NULL, &made_layout) == VK_SUCCESS);

@@ -42,7 +42,7 @@ typedef struct mock_memory {
 
 typedef struct mock_buffer {
   mock_memory *memory;
-  VkDeviceSize size;
+  VkDeviceSize size, offset; /* in its memory */
   VkExternalMemoryHandleTypeFlags kinds; /* of external memory that it may be bound to */
   uint32_t uses;
 } mock_buffer;

@@ -134,7 +134,8 @@ static VkResult bind_memory(VkDevice d, VkBuffer buffer, VkDeviceMemory handle, 
   (void)d;
   mock_memory *memory = (mock_memory *)handle;
   mock_buffer *to = (mock_buffer *)buffer;
-  CHECK(offset == 0 && memory->size >= to->size, "memory is too small");
+  CHECK(offset % 16 == 0 && offset <= memory->size && to->size <= memory->size - offset, "memory is too small");
+  to->offset = offset;
   CHECK(memory->kind == to->kinds, "a buffer is not for memory of that kind");
   CHECK(!memory->only_for || memory->only_for == buffer, "memory is another buffer's alone");
   VkResult failure = mock_failure("vkBindBufferMemory");

@@ -2,8 +2,8 @@
 #include "mock.h"
 
 static void run(const mock_copy *copy) {
-  unsigned char *to = copy->to->memory->bytes + copy->region.dstOffset;
-  if (copy->from) memmove(to, copy->from->memory->bytes + copy->region.srcOffset, copy->region.size);
+  unsigned char *to = copy->to->memory->bytes + copy->to->offset + copy->region.dstOffset;
+  if (copy->from) memmove(to, copy->from->memory->bytes + copy->from->offset + copy->region.srcOffset, copy->region.size);
   for (VkDeviceSize i = 0; !copy->from && i < copy->region.size; i += 4) memcpy(to + i, &copy->word, 4);
 }
 

@@ -92,7 +92,6 @@ static void *drop_late(void *argument) {
   vyre_give_fence_back(left->a->face, left->part->fence);
   vyre_drop_transfer(left->a->face, left->part->commands);
   vyre_give_fence_back(left->a->face, left->work->fence);
-  vyre_trim_memory(left->a->face, 0);
   return NULL;
 }
 

@@ -33,6 +33,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_AUTOTUNE_FILE",
         "VYRE_ROBUST_ACCESS",
         "VYRE_PIPELINE_STATISTICS",
+        "VYRE_MEMORY_LIMIT",
         "VYRE_SPIRV_VAL",
         "VYRE_STRICT",
         "VYRE_INTERPRET",

@@ -1,7 +1,7 @@
-from vyre_driver.vulkan.layer._layer import Reservation
+from vyre_driver.vulkan.layer._layer import Allocation
 
 class CudaMemory:
-    def __init__(self, address: int, handle: int, context: int, calls: tuple[int, ...], reservation: Reservation) -> None: ...
+    def __init__(self, address: int, handle: int, context: int, calls: tuple[int, ...], allocation: Allocation) -> None: ...
     @property
     def address(self) -> int: ...
 

@@ -66,17 +66,17 @@ ctypedef int (*TakesAddress)(unsigned long long) noexcept nogil
 cdef class CudaMemory:
     """Device memory as CUDA addresses it, which stays as long as this lives, whatever becomes of Vulkan's buffer and device.
 
-    ``reservation`` counts the bytes as allocated for as long.
+    ``allocation`` is Vulkan's, which stays as long.
     """
 
     cdef readonly uint64_t address
-    cdef object reservation
+    cdef object allocation
     cdef uint64_t handle
     cdef uint64_t context
     cdef uint64_t[4] calls
     cdef int pid
 
-    def __init__(self, uint64_t address, uint64_t handle, uint64_t context, tuple calls not None, reservation):
+    def __init__(self, uint64_t address, uint64_t handle, uint64_t context, tuple calls not None, allocation):
         """Take over what was mapped and imported.
 
         ``calls`` are the addresses of cuCtxPushCurrent, cuMemFree, cuDestroyExternalMemory and cuCtxPopCurrent.
@@ -84,7 +84,7 @@ cdef class CudaMemory:
         cdef int place
         for place in range(4):
             self.calls[place] = calls[place]
-        self.reservation = reservation
+        self.allocation = allocation
         self.handle, self.context, self.address = handle, context, address
         self.pid = getpid()
 

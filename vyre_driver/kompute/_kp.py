@@ -22,8 +22,6 @@ class KomputeApi:
 
     flavour: str
     manager: Any
-    sync_device: Any
-    sync_local: Any
     dispatch: Any
     tensor_types: Any
 
@@ -42,13 +40,10 @@ def load_kompute() -> KomputeApi:
     _check_main_interpreter()
     # Its types are registered once a process: an import that an interrupt broke off could never be made up for.
     kp = call_uninterrupted(_import_quietly)
-    for flavour, device_name, local_name in (
-        ("kp-0.9.0", "OpTensorSyncDevice", "OpTensorSyncLocal"),
-        ("kp-main", "OpSyncDevice", "OpSyncLocal"),
-    ):
-        if hasattr(kp, device_name):
+    for flavour, operation in (("kp-0.9.0", "OpTensorSyncDevice"), ("kp-main", "OpSyncDevice")):
+        if hasattr(kp, operation):
             types = kp.TensorTypes if hasattr(kp, "TensorTypes") else kp.MemoryTypes
-            return KomputeApi(flavour, kp.Manager, getattr(kp, device_name), getattr(kp, local_name), kp.OpAlgoDispatch, types)
+            return KomputeApi(flavour, kp.Manager, kp.OpAlgoDispatch, types)
     raise BackendUnavailable(
         "the installed kp has neither OpTensorSyncDevice nor OpSyncDevice", fix="install kp 0.9.0", module=kp.__file__
     )

@@ -12,8 +12,10 @@ from vyre_driver.errors import DispatchFailed
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import LEAST_PINNED_WRITE, TensorBuffer, check_sizes, padded
 from vyre_driver.kompute.recording import record
+from vyre_driver.kompute.submission import Submission
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.telemetry.stages import Stage
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
-    from vyre_driver.kompute.submission import Submission
     from vyre_driver.vulkan.layer._layer import Move
 
 
@@ -67,12 +68,12 @@ class RecordedDispatch:
         self._inputs = bound.buffers
         both = zip(arguments, self._inputs, strict=True)
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
-        self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
+        self._uploaded = [buffer.upload_region for buffer in self._inputs if not buffer.is_mapped]
         self._is_long = any(buffer.byte_len >= LEAST_PINNED_WRITE for buffer in self._inputs)
         self._bytes_up = sum(buffer.byte_len for buffer in self._inputs)
         self._bytes_down = sum(buffer.byte_len for buffer in self._outputs)
         self._is_staged = all(buffer.is_staged for buffer in self._inputs)
-        self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_read_in_place]
+        self._read_back = [buffer.readback_region for buffer in self._outputs if not buffer.is_read_in_place]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
         self.used = 0  # by the kernel: when it was last called
@@ -217,7 +218,7 @@ class RecordedDispatch:
 
     def _move(self, moves: Sequence[Move], deadline: Deadline) -> None:
         if moves:
-            self._device.movers.move(moves, deadline, [buffer.tensor for buffer in self._inputs])
+            self._device.movers.move(moves, deadline, tuple([buffer.allocation for buffer in self._inputs]))
 
     def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
         buffers = [self._inputs[place] for place in places]
@@ -227,19 +228,29 @@ class RecordedDispatch:
         """Return a stage's submission, recorded when it is first wanted: kompute records the push constants' values."""
         found = self._submissions.get(stage)
         if found is None:
-            bound = self.bound
-            found = self._submissions[stage] = record(
-                self._device, self._operations(stage), bound, watched=bound.watched, cut_word=bound.cut_word
+            found = self._submissions[stage] = (
+                self._copied(stage) if stage in {"upload", "readback"} else self._dispatched(stage)
             )
         return found
 
-    def _operations(self, stage: str) -> list[list[Any]]:
-        api = self._device.api
-        operations = []
-        if stage in {"upload", "all"} and self._uploaded:
-            operations.append([api.sync_device(self._uploaded)])
-        if stage in {"dispatch", "all"}:
-            operations.append([self.bound.dispatch(self._push or ())])
-        if stage in {"readback", "all"} and self._read_back:
-            operations.append([api.sync_local(self._read_back)])
-        return operations
+    def _copied(self, stage: str) -> Submission:
+        device = self._device
+        regions = self._uploaded if stage == "upload" else self._read_back
+        return Submission(
+            device, (_layer.Transfer(device.layer, regions, (device.manager, *self.bound.memory_with(None))),), self.bound
+        )
+
+    def _dispatched(self, stage: str) -> Submission:
+        bound = self.bound
+        made = bound.dispatch(self._push or ())
+        if stage == "all" and (self._uploaded or self._read_back):
+            operation, before, after = made if isinstance(made, tuple) else (made, (), ())
+            made = (operation, (*self._uploaded, *before), (*after, *self._read_back))
+        return record(
+            self._device,
+            [[made]],
+            bound,
+            watched=bound.watched,
+            cut_word=bound.cut_word,
+            memory=bound.memory_with(bound.cut_word),
+        )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.vulkan.layer._layer import ExportedMemory, Reservation
+    from vyre_driver.vulkan.layer._layer import Allocation, ExportedMemory
 
 ON_CUDA = 2
 """DLPack's kDLCUDA."""
@@ -108,8 +108,8 @@ class Gpu:
         self._calls = tuple([library.address(name) for name in names])
         library.call("cuDevicePrimaryCtxRetain", byref(self.context), _device(library, ordinal))
 
-    def import_memory(self, exported: ExportedMemory, reservation: Reservation) -> CudaMemory:
-        """Return what Vulkan exported, mapped for CUDA; it holds the reservation.
+    def import_memory(self, exported: ExportedMemory, allocation: Allocation) -> CudaMemory:
+        """Return what Vulkan exported, mapped for CUDA; it holds the allocation.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Gpu:
         try:
             self.library.call("cuCtxPushCurrent_v2", self.context)
             try:
-                return CudaMemory(*self._import(exported), self.context.value or 0, self._calls, reservation)
+                return CudaMemory(*self._import(exported), self.context.value or 0, self._calls, allocation)
             finally:
                 self.library.call("cuCtxPopCurrent_v2", byref(c_void_p()))
         except _CudaFailure as failure:

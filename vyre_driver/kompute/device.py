@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -9,14 +10,15 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver import settings
-from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
+from vyre_driver.errors import DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.kompute.blocks import DeviceMemory, stand_in
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
 from vyre_driver.kompute.owner import NO_OWNER, DeviceOwner
 from vyre_driver.kompute.poller import Poller
-from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, no_room_error, opening_error
+from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error, opening_error
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.unfinished import drop_ended
 from vyre_driver.process.call_lock import refused
@@ -65,7 +67,7 @@ class KomputeDevice:
         DeviceOutOfMemory
             If there is no memory for its first work.
         InvalidSetting
-            If VYRE_ROBUST_ACCESS or VYRE_PIPELINE_STATISTICS is not valid.
+            If VYRE_ROBUST_ACCESS, VYRE_PIPELINE_STATISTICS or VYRE_MEMORY_LIMIT is not valid.
         """
         if physical.device_type is not DeviceType.CPU:
             check_not_forked(f"the driver of {physical.name!r}")
@@ -80,8 +82,9 @@ class KomputeDevice:
         is_set = settings.switch(settings.ROBUST_ACCESS)
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._wants_statistics = settings.switch(settings.PIPELINE_STATISTICS)
+        limit = settings.byte_size(settings.MEMORY_LIMIT)
         self._family, self._pid, self.generation = family.index, os.getpid(), next(_generations)
-        self._memory, self.moved = _layer.MemoryCount(), _layer.MovedBytes()
+        self.moved = _layer.MovedBytes()
         self.poller = Poller()
         self.never = Deadline(None, physical.name)
         self._holders: set[weakref.ref[object]] = set()
@@ -89,13 +92,12 @@ class KomputeDevice:
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
         self.shares_memory = physical.device_type in _SHARED_MEMORY
-        # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
-        self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
         self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
         self._is_lost_at_end = False
         self.features = frozenset(self._wanted_features())
         self._manager, self.layer = self._open()
         self.in_use, self.movers = _layer.DeviceUse(self.layer, self._raise_why), Movers(self)
+        self.memory = DeviceMemory(self, self._heap_bytes, limit)
         _note_open(self)
         _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version)
@@ -226,35 +228,25 @@ class KomputeDevice:
 
     def error_of(self, failure: _layer.Failure) -> BackendError:
         """Return the error that a call stands for which the layer has seen fail."""
-        return failure_error(failure, self.physical.name, self._available(), self.generation)
+        return failure_error(failure, self.physical.name, self.memory.available, self.generation)
 
     def check_available(self, byte_len: int) -> None:
-        """Check that so many bytes of buffers and their staging copies may be allocated: kompute ignores a failed allocation.
+        """Check that buffers of so many bytes fit into what is left of the device's memory.
 
-        Raises DeviceOutOfMemory if the device's largest heap cannot hold them.
+        Raises DeviceOutOfMemory.
         """
-        if self._copies * byte_len > self._available():
-            raise self._no_room(byte_len)
+        if byte_len > self.memory.available:
+            raise self.memory.no_room(byte_len)
 
-    def reserve(self, byte_len: int) -> _layer.Reservation:
-        """Count bytes about to be allocated, as long as what comes back lives; raises as ``check_available``."""
-        self.movers.close_ended()
-        drop_ended()
-        held = self._memory.reserve(byte_len, self._heap_bytes // self._copies)
-        if held is None:
-            raise self._no_room(byte_len)
-        return held
-
-    def _no_room(self, byte_len: int) -> DeviceOutOfMemory:
-        return no_room_error(self.physical.name, self._copies * byte_len, self._available(), self._heap_bytes)
+    @functools.cached_property
+    def stand_in(self) -> Any:  # noqa: ANN401 -- kp has no types
+        """A tensor without memory, with which kompute makes pipelines."""
+        return stand_in(self)
 
     @property
     def allocated(self) -> int:
-        """The bytes of all buffers, without their staging copies."""
-        return self._memory.allocated
-
-    def _available(self) -> int:
-        return max(0, self._heap_bytes - self._copies * self.allocated)
+        """The bytes of all buffers, without staging memory."""
+        return self.memory.used
 
     def keep_holder(self, holder: object) -> None:
         """Remember what holds an object of kompute's, and never lets go of it, as long as it lives, for ``abandon``."""

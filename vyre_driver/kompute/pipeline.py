@@ -107,7 +107,11 @@ class BoundPipeline:
 
     def new_cut_word(self) -> TensorBuffer | None:
         """Return a word for it, None where no loop is watched."""
-        return TensorBuffer(self.device, _WORD_BYTES, _WORD_BYTES, name=OF_LOOPS) if self._source.watches_loops else None
+        if not self._source.watches_loops:
+            return None
+        word = TensorBuffer(self.device, _WORD_BYTES, _WORD_BYTES, name=OF_LOOPS)
+        word.write(None)
+        return word
 
     def _bind(self, layer: _layer.LayerDevice, like: _layer.Bound, cut_word: TensorBuffer | None) -> _layer.Bound:
         """Bind its buffers, with this word behind them, to a pipeline."""
@@ -128,15 +132,15 @@ class BoundPipeline:
 
     def _make(self, cut_word: TensorBuffer | None) -> tuple[Any, _layer.PipelineFacts, _layer.Bound, int]:
         """Have kompute make an algorithm; returns it, its facts, what it binds, and the ns that it took."""
-        device, source, pieces = self.device, self._source, self._pieces.watched(cut_word)
+        device, source, parts = self.device, self._source, self._pieces.watched(cut_word).parts
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
         pushed = _words((0,) * (source.push_constant_bytes // 4))
-        arguments = ([one.tensor for one in pieces.memory], source.code, self._groups, _words(source.spec_words), pushed)
+        arguments = ([device.stand_in] * len(parts), source.code, self._groups, _words(source.spec_words), pushed)
         algorithm, facts, handles = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
-                device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges, source.subgroup_size
+                device.layer, manager.algorithm, arguments, source.native or None, parts, source.subgroup_size
             ),
             KernelCompileFailed,
         )
@@ -148,6 +152,11 @@ class BoundPipeline:
                 fix="run spirv-val on the module",
             )
         return algorithm, facts, handles, pipeline_ns
+
+    def memory_with(self, cut_word: TensorBuffer | None) -> list[_layer.Allocation]:
+        """Return the memory that its dispatches use, and that of the word in which a loop that was cut is noted."""
+        pieces = self._pieces.watched(cut_word)
+        return [held for one in pieces.memory + pieces.kept for held in one.held]
 
     def kept(self) -> _layer.Bound | None:
         """Return its pipeline, to bind other buffers to; None where it binds too many of them."""
@@ -194,7 +203,6 @@ class BoundPipeline:
             handles = self._bind(layer, like, cut_word)
         self._is_recorded = True
         # Not this object: the collector takes apart what a cycle holds before the work that uses it has waited for its end.
-        tensors = [one.tensor for one in pieces.watched(cut_word).memory + pieces.kept]
         with device.in_use:
             made = _layer.record_dispatch(
                 layer,
@@ -203,7 +211,7 @@ class BoundPipeline:
                 _push_bytes(push_words),
                 copies,
                 not device.shares_memory,
-                (device.manager, self._algorithm, handles, *tensors),
+                (device.manager, self._algorithm, handles, *self.memory_with(cut_word)),
                 label=self.label,
             )
         if isinstance(made, _layer.Failure):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.kompute.submission import Span
     from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.vulkan.layer._layer import Allocation
 
 _NAMED = 4  # kernels of a batch
 
@@ -31,8 +32,11 @@ def record(  # noqa: PLR0913 -- by keyword
     timed: bool = False,
     watched: Sequence[BoundPipeline] = (),
     cut_word: TensorBuffer | None = None,
+    memory: Sequence[Allocation] = (),
 ) -> Submission:
     """Record groups of operations into kompute's Sequences; those of one group are independent of each other.
+
+    ``memory`` is what they use, and stays until they have ended.
 
     ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the device writes down its clock
     before the first and after the last operation, where there are any and it has a clock. ``cut_word`` is where those
@@ -44,7 +48,7 @@ def record(  # noqa: PLR0913 -- by keyword
     def record_filled(manager: Any) -> _layer.Work:  # noqa: ANN401 -- kp has no types
         sequence = manager.sequence()  # its work holds it as long as it may run
         _layer.record(sequence, filled, device_only, clock, clock)
-        return _layer.Work(device.layer, sequence.eval, (manager, clock))
+        return _layer.Work(device.layer, sequence.eval, (manager, clock, *memory))
 
     work = device.call_kompute("record a dispatch", record_filled)
     if cut_word is not None:
@@ -99,7 +103,8 @@ def record_in_order(dispatches: Sequence[BoundKernel], pushed: Sequence[tuple[in
         for group in dependency_groups([(one.reads, one.writes) for one in dispatches])
     ]
     keep, device_only = tuple(dispatches), not device.shares_memory
-    return record(device, groups, keep, device_only=device_only, timed=timed, watched=watched, cut_word=word)
+    memory = [held for one in dispatches for held in one.pipeline.memory_with(word)]
+    return record(device, groups, keep, device_only=device_only, timed=timed, watched=watched, cut_word=word, memory=memory)
 
 
 def dependency_groups(accesses: Sequence[tuple[frozenset[Span], frozenset[Span]]]) -> Iterator[list[int]]:

@@ -8,6 +8,8 @@ from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, Disp
 from vyre_driver.vulkan.manifests import installed_layers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.vulkan.layer._layer import Failure
 
 VK_SUCCESS = 0
@@ -80,10 +82,17 @@ def lost_error(device_name: str, generation: int, message: str = "it was lost be
     )
 
 
-def no_room_error(device: str, needed: int, available: int, heap_bytes: int) -> DeviceOutOfMemory:
-    """Return the error of buffers that need so many bytes of a device's heap, which has so many left."""
+def no_room_error(
+    device: str, needed: int, available: int, limit: int, holders: Sequence[tuple[str, tuple[int, int]]]
+) -> DeviceOutOfMemory:
+    """Return the error of buffers that need so many bytes of a device's memory, which has so many left.
+
+    ``holders``: the name, number and bytes of those that have most of it, the largest first.
+    """
+    held = ", ".join(f"{name or 'without a name'}: {byte_len} bytes in {number}" for name, (number, byte_len) in holders)
     return DeviceOutOfMemory(
-        f"the buffers need {needed} bytes on {device!r}, which has {available} bytes left of {heap_bytes} bytes",
+        f"the buffers need {needed} bytes on {device!r}, which has {available} bytes left of {limit} bytes"
+        + (f" (most is in buffers {held})" if held else ""),
         fix="pass smaller arrays, in several calls",
         requested_bytes=needed,
         available_bytes=available,

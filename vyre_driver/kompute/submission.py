@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.poller import Followed
     from vyre_driver.vulkan.layer._layer import PipelineFacts
 
-    Work: TypeAlias = "_layer.Work | _layer.Dispatch"
+    Work: TypeAlias = "_layer.Work | _layer.Dispatch | _layer.Transfer"
 
 Outcome = tuple[BaseException | None]
 """How work ended: with what it failed, or None."""
@@ -49,6 +49,10 @@ class NoDispatch:
 
     def dispatch(self, push_words: tuple[int, ...], cut_word: object = None) -> None:
         """Return no operation."""
+
+    def memory_with(self, _: object) -> tuple[_layer.Allocation, ...]:
+        """Return no memory."""
+        return ()
 
 
 class Submission(_layer.Runs):

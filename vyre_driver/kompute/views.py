@@ -46,8 +46,8 @@ class Pieces(NamedTuple):
     def parts(self) -> tuple[tuple[int, int, int], ...]:
         """The VkBuffer, offset and bytes of each binding."""
         if self.ranges is None:
-            return tuple([(one.handles[0], 0, one.byte_len) for one in self.memory])
-        return tuple([(one.handles[0], *part) for one, part in zip(self.memory, self.ranges, strict=True)])
+            return tuple([(one.handle, 0, one.seen) for one in self.memory])
+        return tuple([(one.handle, *part) for one, part in zip(self.memory, self.ranges, strict=True)])
 
 
 def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence[bool]) -> Pieces:
@@ -71,7 +71,7 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
             continue
         _check_alone(place, buffers, writes)
         scratch = TensorBuffer(device, buffer.nbytes, buffer.itemsize)
-        there, here = (buffer.memory.handles[0], buffer.offset), (scratch.handles[0], 0)
+        there, here = (buffer.memory.handle, buffer.offset), (scratch.handle, 0)
         before.append((*there, *here, buffer.nbytes))
         if is_written:
             after.append((*here, *there, buffer.nbytes))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.kompute.memory import memory_by_name
-
 if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.kompute.device import KomputeDevice
@@ -40,7 +38,7 @@ class Context:
             "uuid": physical.device_uuid.hex(),
             "is_closed": device.in_use.closed,
             "is_lost": device.is_lost,
-            "memory": {"bytes": device.allocated, "buffers": memory_by_name(device)},
+            "memory": {"bytes": device.allocated, "buffers": device.memory.storage.by_name()},
             "moved": {"up": device.moved.up, "down": device.moved.down},
             "events": self.events.snapshot(),
             "report": self.report(),

@@ -100,7 +100,7 @@ def device_left(driver: Driver) -> dict[str, int]:
     """Return what is counted as in use of a device, once garbage is collected."""
     gc.collect()
     layer = driver.context.device.layer
-    left = {"available": driver.context.device._available()}  # noqa: SLF001
+    left = {"available": driver.context.device.memory.available}
     if layer.is_alive:
         left |= {name: driver.context.device.counters()[name] for name in ("memory_live_bytes", "work_pending")}
     return left

@@ -75,7 +75,7 @@ def parts_that_are_bound() -> None:
         a, part = TensorBuffer(driver.context.device, 4 * WORDS, 4), TensorBuffer(driver.context.device, 100, 4)
         values = np.arange(WORDS, dtype=np.uint32)
         a.write_range(0, values, NEVER)
-        here, there = a.handles[0], part.handles[0]
+        here, there = a.handle, part.handle
         outer: list[Any] = [step_of(driver, a, ((offset, 40),)).dispatch(PUSH) for offset in (0, least, 2 * least)]
         copied = (step_of(driver, part).dispatch(PUSH), [(here, 12, there, 0, 100)], [(there, 0, here, 12, 100)])
         record(driver.context.device, [outer[:1], [copied], outer[1:], [copied, copied]], (a, part)).run(NEVER)

@@ -187,7 +187,7 @@ def pipelines_and_memory_shared() -> None:
                 np.int32([number + 1]),
             )
             del other
-        driver.context.device.layer.trim()
+        driver.context.device.memory.trim()
         check(kernel(X, X, push_constants=PUSH), 3 * X)
 
 

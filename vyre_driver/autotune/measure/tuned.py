@@ -199,6 +199,9 @@ class CallBuffers:
         try:
             for name, one in memory.items():
                 self._buffers[name] = Buffer(driver.context.device, one.shape, one.dtype)
+            if any(0 in one.shape for one in memory.values()):  # then steps may run nothing, and their outputs are zeros
+                for buffer in self._buffers.values():
+                    buffer.fill(0)
         except BaseException:
             self.close()
             raise
@@ -301,6 +304,8 @@ class ResidentCall:
     def _new(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
         context = self._kernel.driver.context
         self._made.append(context.room.make(lambda: Buffer(context.device, shape, dtype, name)))
+        if any(0 in given.shape for given in self._given.values()):  # then steps may run nothing, and their outputs are zeros
+            self._made[-1].fill(0)
         return self._made[-1]
 
     def _begin(self, inputs: Mapping[str, Buffer]) -> None:

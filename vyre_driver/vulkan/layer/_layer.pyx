@@ -7,8 +7,8 @@ thread's state. A LayerDevice stays valid after its VkDevice has gone, and then 
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, getenv
@@ -71,25 +71,30 @@ cdef extern from "layer.h" nogil:
         uint64_t compile_ns
     ctypedef struct vyre_device:
         uint8_t[16] device_uuid
+        vyre_config config
+        uint32_t upload_types
+        uint32_t readback_types
     ctypedef struct vyre_range:
         uint64_t offset
         uint64_t bytes
+    ctypedef struct vyre_range_of:
+        VkBuffer buffer
+        vyre_range range
     ctypedef struct vyre_bound:
         pass
     ctypedef struct vyre_thread:
         vyre_failure failure
-        uint64_t exact_bytes
-        c_bool want_mapping
+        uint64_t buffer_bytes
+        c_bool is_stand_in
         c_bool want_export
-        uint64_t exported_bytes
+        uint32_t wanted_types
+        uint64_t storage_bytes
         c_bool detach_waits
         VkFence detached_fence
-        VkBuffer storage_buffer
-        VkBuffer staging_buffer
-        const vyre_range* ranges
-        uint32_t range_count
-        uint32_t ranges_written
-        uint32_t ranges_missed
+        const vyre_range_of* parts
+        uint32_t part_count
+        uint32_t parts_written
+        uint32_t parts_missed
         uint32_t group
         c_bool device_only
         const void* copies
@@ -133,10 +138,12 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_give_fence_back_within(vyre_device* device, VkFence fence, uint64_t most_ns)
     void vyre_abandon_fence(vyre_device* device, VkFence fence)
     void vyre_collect_abandoned(vyre_device* device)
-    void* vyre_map_storage(vyre_device* device)
     void vyre_watch()
     void vyre_destroy_watched(vyre_device* device)
-    void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
+    enum vyre_counter:
+        VYRE_MEMORY_REUSED
+        VYRE_MEMORY_FLUSHES
+    void vyre_count(vyre_device* device, vyre_counter counter, int64_t by)
     VkResult vyre_wait_idle(vyre_device* device)
 
 
@@ -215,47 +222,6 @@ def call_and_note(call, argument):
 
 
 include "exported.pxi"
-
-
-def create_buffer(LayerDevice device not None, make, tuple arguments not None, uint64_t byte_len, bint want_mapping,
-                  bint want_export=False):
-    """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
-
-    Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
-    the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    Then come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not. Last, if
-    ``want_export``, is the ExportedMemory of the storage buffer, else None: such a buffer is not mapped, and the caller has
-    seen that the device exports memory as file descriptors. After a failure, which ``call_and_note`` returns, nothing is left
-    of it: the result is None, or ``make`` raised.
-    """
-    cdef vyre_thread* thread = vyre_this_thread()
-    cdef vyre_thread outer
-    cdef void* mapped = NULL
-    cdef uint64_t storage = 0
-    cdef uint64_t staging = 0
-    cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory) if want_export else None
-    made = None
-    vyre_begin_making(&outer)
-    thread.exact_bytes = byte_len
-    thread.want_export = exported is not None
-    thread.want_mapping = want_mapping
-    vyre_watch()
-    try:
-        made = make(*arguments)
-        if exported is not None and thread.failure.call == VYRE_CALL_NONE:
-            exported.fill(device)
-        if thread.failure.call != VYRE_CALL_NONE:
-            made = None  # kompute destroys what it knows of
-        else:
-            storage, staging = <uint64_t> thread.storage_buffer, <uint64_t> thread.staging_buffer
-            mapped = vyre_map_storage(device.device) if thread.want_mapping else NULL
-    finally:
-        # The tensor destroys what it holds: there is no other reference to it yet, so without ``made`` it is gone.
-        if made is None:
-            vyre_destroy_watched(device.device)
-        vyre_end_making(&outer)
-    view = PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
-    return made, view, (storage, staging), exported
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:
@@ -359,14 +325,9 @@ cdef class LayerDevice:
             result = vyre_wait_idle(self.device)
         return result
 
-    def trim(self, uint64_t keep_bytes=0) -> None:
-        """Give freed memory beyond ``keep_bytes`` back to the driver."""
-        with nogil:
-            vyre_trim_memory(self.device, keep_bytes)
-
-
-include "memory_count.pxi"
+include "moved.pxi"
 include "unfinished.pxi"
+include "arena.pxi"
 include "work.pxi"
 include "clocks.pxi"
 include "intervals.pxi"

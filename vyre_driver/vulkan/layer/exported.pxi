@@ -31,7 +31,7 @@ cdef class ExportedMemory:
         """Export the storage buffer that this thread has made; a failure that the layer does not note is a RuntimeError."""
         cdef vyre_thread* thread = vyre_this_thread()
         cdef VkResult result = vyre_export_storage(device.device, &self.fd)
-        self.byte_len = thread.exported_bytes
+        self.byte_len = thread.storage_bytes
         if result != VK_SUCCESS and thread.failure.call == VYRE_CALL_NONE:
             raise RuntimeError(f"vkGetMemoryFdKHR returned {result}")
         return 0

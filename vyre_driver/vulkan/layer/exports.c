@@ -35,5 +35,5 @@ VkResult vyre_export_storage(vyre_device *device, int *fd) {
     result = get(device->handle, &info, fd);
   }
   vyre_leave(device);
-  return vyre_record(device, VYRE_CALL_EXPORT, result, thread->exported_bytes);
+  return vyre_record(device, VYRE_CALL_EXPORT, result, thread->storage_bytes);
 }

@@ -85,7 +85,7 @@ static VkResult import(vyre_device *device, void *pages, uint64_t bytes, VkBuffe
 }
 
 static bool remember(vyre_device *device, VkBuffer buffer, uint64_t bytes, VkDeviceMemory memory) {
-  if (!vyre_remember_buffer(device, buffer, bytes, 0)) return false;
+  if (!vyre_remember_buffer(device, buffer, bytes)) return false;
   pthread_mutex_lock(&device->memory_lock);
   bool known = vyre_map_put(&device->imports, VYRE_HANDLE(buffer), (uintptr_t)memory);
   pthread_mutex_unlock(&device->memory_lock);
@@ -152,9 +152,11 @@ void vyre_drop_import(vyre_device *device, VkBuffer buffer) {
 }
 
 void vyre_imports_close(vyre_device *device) {
+  uintptr_t bytes;
   pthread_mutex_lock(&device->memory_lock);
   for (size_t i = 0; i < device->imports.capacity; i++) {
     if (device->imports.keys[i] == 0) continue;
+    (void)vyre_map_take(&device->buffer_bytes, device->imports.keys[i], &bytes);
     device->vk.DestroyBuffer(device->handle, (VkBuffer)(uintptr_t)device->imports.keys[i], NULL);
     device->vk.FreeMemory(device->handle, (VkDeviceMemory)device->imports.values[i], NULL);
   }

@@ -110,7 +110,18 @@ void vyre_release(vyre_device *device) {
   if (atomic_fetch_sub(&device->references, 1) == 1) free_device(device);
 }
 
-uint64_t vyre_counter_value(const vyre_device *device, int counter) {
+static uint64_t memory_value(vyre_device *device, int counter) {
+  uint64_t value = 0;
+  for (int kind = 0; kind < VYRE_ARENA_COUNT; kind++) {
+    vyre_arena_facts facts;
+    vyre_arena_facts_of(device, kind, &facts);
+    value += counter == VYRE_MEMORY_LIVE_BYTES ? facts.used : counter == VYRE_MEMORY_PEAK_BYTES ? facts.peak : facts.reserved - facts.used;
+  }
+  return value;
+}
+
+uint64_t vyre_counter_value(vyre_device *device, int counter) {
+  if (counter >= VYRE_MEMORY_LIVE_BYTES && counter <= VYRE_MEMORY_PEAK_BYTES) return memory_value(device, counter);
   return atomic_load_explicit(&device->counters[counter], memory_order_relaxed);
 }
 

@@ -13,6 +13,7 @@
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 
+#include "arena.h"
 #include "device_features.h"
 #include "fork_guard.h"
 #include "handle_map.h"
@@ -33,7 +34,7 @@ typedef struct vyre_config {
   uint32_t extension_count;
   char extensions[VYRE_MAX_EXTENSIONS][VYRE_EXTENSION_CHARS];
   uint64_t poll_ns;             /* how long a wait polls before it blocks */
-  uint64_t memory_cache_bytes;  /* freed memory kept at most */
+  uint64_t memory_cache_bytes;  /* of idle blocks, kept at most */
 } vyre_config;
 
 typedef struct vyre_failure {
@@ -97,18 +98,21 @@ typedef struct vyre_thread {
   vyre_feature_chain *new_chain;
   bool tells_loader;              /* the loader's variables are set for this thread */
   vyre_failure failure;
-  uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
-  bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
-  bool want_export;               /* the storage buffer made next: memory of its own, which other APIs of the device may see; */
-  VkBuffer export_next;           /* that buffer, when its memory is what is allocated next, */
-  uint64_t exported_bytes;        /* and how long that memory is */
-  VkBuffer storage_buffer;        /* made last, */
+  uint64_t buffer_bytes;          /* of the buffers made next, whatever kompute asks for; 0: that */
+  bool is_stand_in;               /* the tensor made next has no memory */
+  bool want_export;               /* it has memory that other APIs of the device may see; */
+  VkBuffer export_next;           /* its buffer, when its memory is what is allocated next */
+  uint32_t wanted_types;          /* of its memory, bit by index, where one of them will do */
+  VkBuffer storage_buffer;        /* its buffer, */
+  VkDeviceSize alignment;         /* where such may begin, */
   VkDeviceMemory storage_memory;  /* its memory, */
-  VkBuffer staging_buffer;        /* and the last buffer of the other kind: what the host writes and reads is copied through it */
-  const vyre_range *ranges;       /* by binding, of the buffers that a pipeline is made with; NULL: all that a shader may see */
-  uint32_t range_count;
-  uint32_t ranges_written;        /* so many of them fitted and are in descriptors, */
-  uint32_t ranges_missed;         /* and so many descriptors have none */
+  uint64_t storage_bytes;         /* how long that is, */
+  uint32_t storage_types;         /* of which type, by bit, */
+  char *mapped;                   /* and where kompute has mapped it; NULL: nowhere */
+  const vyre_range_of *parts;     /* by binding, what the pipeline made next binds in place of kompute's tensors; NULL: those */
+  uint32_t part_count;
+  uint32_t parts_written;         /* so many of them fitted and are in descriptors, */
+  uint32_t parts_missed;          /* and so many descriptors have none */
   bool watched;                   /* what this thread makes now is listed, until it is destroyed: */
   vyre_made_object made[VYRE_WATCHED];
   uint32_t made_count;
@@ -161,7 +165,6 @@ struct vyre_instance {
   PFN_vkGetPhysicalDeviceMemoryProperties memory;
 };
 
-typedef struct vyre_memory_block vyre_memory_block;
 typedef struct vyre_shared vyre_shared;
 typedef struct vyre_command_pool vyre_command_pool;
 
@@ -203,10 +206,9 @@ struct vyre_device {
   vyre_handle_map fence_work;            /* VkFence -> the one VkCommandBuffer last submitted with it */
 
   pthread_mutex_t memory_lock;
-  vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
+  vyre_handle_map memory;                /* VkDeviceMemory of kompute's -> its type */
   vyre_handle_map buffer_bytes;          /* VkBuffer -> its size */
-  vyre_handle_map exact_bytes;           /* VkBuffer -> bytes that a shader may see of it */
-  vyre_memory_block *idle_memory;        /* most recently freed first */
+  vyre_arena arenas[VYRE_ARENA_COUNT];
   uint32_t upload_types;                 /* memory types of device memory that the host can write, bit by index */
   uint32_t readback_types;               /* of host memory that the host reads through its caches */
   uint32_t coherent_types;               /* of all memory that the host sees as the device does */
@@ -248,7 +250,7 @@ void vyre_end_making(const vyre_thread *outer); /* puts it back; a failure since
 bool vyre_arm(const vyre_config *config);  /* false: out of memory */
 vyre_device *vyre_disarm(void);  /* the device created since vyre_arm, referenced, or NULL */
 void vyre_release(vyre_device *device);
-uint64_t vyre_counter_value(const vyre_device *device, int counter);
+uint64_t vyre_counter_value(vyre_device *device, int counter);
 bool vyre_is_lost(const vyre_device *device);
 bool vyre_is_alive(const vyre_device *device);
 void vyre_inject(int call, uint64_t countdown, int32_t result); /* injection.c */
@@ -334,10 +336,7 @@ void vyre_take_gil_back(void *state);
 
 /* memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
-void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
-void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
-
-bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact); /* false: out of memory */
+bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes); /* false: out of memory */
 void vyre_forget_buffer(vyre_device *device, VkBuffer buffer);
 uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is no such buffer */
 

@@ -1,107 +1,13 @@
-/* Device memory: freed blocks are kept by type and size class, within a bound, and given back under pressure.
+/* The memory that kompute allocates, a tensor at a time, and what is bound of it.
 
-   kompute allocates two blocks for each tensor and frees them with it. A block stays mapped while it is kept: mapping is most of
-   what a small tensor costs. */
-#include <stdlib.h>
+   A tensor of kompute's is a block, to which buffers of ours are bound (arena.c): kompute is asked for one word, and the layer gives
+   its buffer the block's length, so that neither numpy nor kompute fills or copies an array of that. */
 #include <string.h>
 
 #include "exports.h"
 
-#define MAX_IDLE_BLOCKS 512
-
-struct vyre_memory_block {
-  VkDeviceMemory handle;
-  VkDeviceSize bytes;
-  uint32_t type;
-  bool pooled;    /* of a size class, without extension structures: may be kept */
-  char *mapped;   /* NULL: not mapped */
-  vyre_memory_block *next;
-};
-
-/* Eighths of a power of two: at most one eighth is wasted above 2 KiB, at most one half below. */
-static VkDeviceSize size_class(VkDeviceSize bytes) {
-  VkDeviceSize power = 256;
-  while (power < bytes) power <<= 1;
-  if (power <= 2048) return power;
-  VkDeviceSize step = power >> 4;
-  return (bytes + step - 1) / step * step;
-}
-
-static vyre_memory_block *take_idle(vyre_device *device, VkDeviceSize bytes, uint32_t type) {
-  vyre_memory_block **at = &device->idle_memory;
-  while (*at && ((*at)->bytes != bytes || (*at)->type != type)) at = &(*at)->next;
-  vyre_memory_block *found = *at;
-  if (found) {
-    *at = found->next;
-    found->next = NULL;
-    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, -(int64_t)bytes);
-  }
-  return found;
-}
-
-/* Under memory_lock. Keeps the most recently freed blocks that fit into both bounds and returns the others, to be freed; a block that
-   does not fit costs no other its place. */
-static vyre_memory_block *cut_idle(vyre_device *device, uint64_t keep_bytes) {
-  uint64_t kept = 0, count = 0;
-  vyre_memory_block **at = &device->idle_memory, *rest = NULL;
-  while (*at) {
-    vyre_memory_block *block = *at;
-    if (block->bytes <= keep_bytes - kept && count < MAX_IDLE_BLOCKS) {
-      kept += block->bytes;
-      count++;
-      at = &block->next;
-      continue;
-    }
-    *at = block->next;
-    block->next = rest;
-    rest = block;
-    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, -(int64_t)block->bytes);
-  }
-  return rest;
-}
-
-static void free_blocks(vyre_device *device, vyre_memory_block *block) {
-  while (block) {
-    vyre_memory_block *next = block->next;
-    device->vk.FreeMemory(device->handle, block->handle, NULL); /* unmaps it too */
-    free(block);
-    block = next;
-  }
-}
-
-static void trim(vyre_device *device, uint64_t keep_bytes) {
-  pthread_mutex_lock(&device->memory_lock);
-  vyre_memory_block *rest = cut_idle(device, keep_bytes);
-  pthread_mutex_unlock(&device->memory_lock);
-  if (rest) vyre_count(device, VYRE_MEMORY_FLUSHES, 1);
-  free_blocks(device, rest);
-}
-
-void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes) {
-  if (!vyre_enter(device)) return;
-  trim(device, keep_bytes);
-  vyre_leave(device);
-}
-
-static void count_live(vyre_device *device, int64_t bytes) {
-  vyre_count(device, VYRE_MEMORY_LIVE_BYTES, bytes);
-  unsigned long long live = atomic_load(&device->counters[VYRE_MEMORY_LIVE_BYTES]);
-  unsigned long long peak = atomic_load(&device->counters[VYRE_MEMORY_PEAK_BYTES]);
-  while (live > peak && !atomic_compare_exchange_weak(&device->counters[VYRE_MEMORY_PEAK_BYTES], &peak, live)) {
-  }
-}
-
-static VkResult allocate_block(
-    vyre_device *device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
-  VkResult result = vyre_injected(VYRE_CALL_ALLOCATE);
-  if (result != VK_SUCCESS) return result;
-  result = device->vk.AllocateMemory(device->handle, info, allocator, out);
-  if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_TOO_MANY_OBJECTS) {
-    trim(device, 0);
-    result = device->vk.AllocateMemory(device->handle, info, allocator, out);
-  }
-  return result;
-}
+/* The memory of a tensor that has none: all that is asked of it is to be one, where kompute makes a pipeline. */
+#define NO_MEMORY ((VkDeviceMemory)~(uintptr_t)0)
 
 static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
     VkDevice handle, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
@@ -109,48 +15,26 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
   VkMemoryAllocateInfo changed = *info;
   vyre_thread *thread = vyre_this_thread();
   vyre_export_chain chain;
+  *out = thread->is_stand_in ? NO_MEMORY : VK_NULL_HANDLE;
+  if (*out) return VK_SUCCESS;
   if (thread->export_next) {
     changed.pNext = vyre_chain_memory_export(&chain, thread->export_next, info->pNext);
     thread->export_next = VK_NULL_HANDLE;
-    thread->exported_bytes = info->allocationSize;
   }
-  bool pooled = changed.pNext == NULL;
-  if (pooled) changed.allocationSize = size_class(info->allocationSize);
-  *out = VK_NULL_HANDLE;
+  VkResult result = device->vk.AllocateMemory(handle, &changed, allocator, out);
+  if (result != VK_SUCCESS) *out = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->memory_lock);
-  vyre_memory_block *block = pooled ? take_idle(device, changed.allocationSize, info->memoryTypeIndex) : NULL;
-  if (block && !vyre_map_put(&device->memory, VYRE_HANDLE(block->handle), (uintptr_t)block)) {
-    block->next = device->idle_memory;
-    device->idle_memory = block;
-    block = NULL;
-  }
+  bool known = result == VK_SUCCESS && vyre_map_put(&device->memory, VYRE_HANDLE(*out), info->memoryTypeIndex);
   pthread_mutex_unlock(&device->memory_lock);
-  if (block) {
-    vyre_count(device, VYRE_MEMORY_REUSED, 1);
-    count_live(device, (int64_t)block->bytes);
-    *out = block->handle;
-    vyre_made(VYRE_MEMORY, VYRE_HANDLE(*out));
-    return VK_SUCCESS;
-  }
-  block = calloc(1, sizeof *block);
-  VkResult result = block ? allocate_block(device, &changed, allocator, out) : VK_ERROR_OUT_OF_HOST_MEMORY;
-  if (result != VK_SUCCESS) {
-    free(block);
-    *out = VK_NULL_HANDLE;
-    return vyre_record(device, VYRE_CALL_ALLOCATE, result, info->allocationSize);
-  }
-  *block = (vyre_memory_block){.handle = *out, .bytes = changed.allocationSize, .type = info->memoryTypeIndex, .pooled = pooled};
-  pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_put(&device->memory, VYRE_HANDLE(*out), (uintptr_t)block);
-  pthread_mutex_unlock(&device->memory_lock);
-  if (!known) {
+  if (result == VK_SUCCESS && !known) {
     device->vk.FreeMemory(handle, *out, allocator);
-    free(block);
     *out = VK_NULL_HANDLE;
-    return vyre_record(device, VYRE_CALL_ALLOCATE, VK_ERROR_OUT_OF_HOST_MEMORY, info->allocationSize);
+    result = VK_ERROR_OUT_OF_HOST_MEMORY;
   }
+  if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_ALLOCATE, result, info->allocationSize);
+  thread->storage_bytes = info->allocationSize;
+  thread->storage_types = UINT32_C(1) << info->memoryTypeIndex;
   vyre_count(device, VYRE_MEMORY_ALLOCATED, 1);
-  count_live(device, (int64_t)block->bytes);
   vyre_made(VYRE_MEMORY, VYRE_HANDLE(*out));
   return VK_SUCCESS;
 }
@@ -158,85 +42,39 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
 static VKAPI_ATTR void VKAPI_CALL free_memory(
     VkDevice handle, VkDeviceMemory memory, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  uintptr_t found = 0;
-  if (!memory) return;
+  uintptr_t type;
+  if (!memory || memory == NO_MEMORY) return;
   vyre_unmade(VYRE_MEMORY, VYRE_HANDLE(memory));
   pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_take(&device->memory, VYRE_HANDLE(memory), &found);
-  vyre_memory_block *block = (vyre_memory_block *)found;
-  vyre_memory_block *rest = NULL;
-  bool pooled = known && block->pooled;
-  if (known) count_live(device, -(int64_t)block->bytes);
-  if (pooled) {
-    /* From here on another thread may take the block. */
-    block->next = device->idle_memory;
-    device->idle_memory = block;
-    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, (int64_t)block->bytes);
-    rest = cut_idle(device, device->config.memory_cache_bytes);
-  }
+  (void)vyre_map_take(&device->memory, VYRE_HANDLE(memory), &type);
   pthread_mutex_unlock(&device->memory_lock);
-  if (!pooled) {
-    device->vk.FreeMemory(handle, memory, allocator);
-    if (known) free(block);
-  }
-  free_blocks(device, rest);
+  device->vk.FreeMemory(handle, memory, allocator);
 }
 
-/* A kept block stays mapped. Vulkan lets one thread at a time map a block, so the block needs no lock of its own. */
-static VkResult map_block(vyre_device *device, vyre_memory_block *block) {
-  void *base = NULL;
-  if (block->mapped) return VK_SUCCESS;
-  VkResult result = device->vk.MapMemory(device->handle, block->handle, 0, VK_WHOLE_SIZE, 0, &base);
-  if (result == VK_SUCCESS) block->mapped = base;
-  return result;
-}
-
-static vyre_memory_block *find_block(vyre_device *device, VkDeviceMemory memory) {
-  uintptr_t found = 0;
-  pthread_mutex_lock(&device->memory_lock);
-  (void)vyre_map_get(&device->memory, VYRE_HANDLE(memory), &found);
-  pthread_mutex_unlock(&device->memory_lock);
-  return (vyre_memory_block *)found;
-}
-
-void *vyre_map_storage(vyre_device *device) {
-  const vyre_thread *thread = vyre_this_thread();
-  if (!thread->storage_memory || !atomic_load(&device->alive)) return NULL;
-  vyre_memory_block *block = find_block(device, thread->storage_memory);
-  bool mappable = block && block->pooled && device->upload_types >> block->type & 1;
-  return mappable && map_block(device, block) == VK_SUCCESS ? block->mapped : NULL;
-}
-
+/* All of it, since Vulkan maps memory once: kompute knows of one word. */
 static VKAPI_ATTR VkResult VKAPI_CALL map_memory(
     VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
   vyre_device *device = vyre_find_device(handle);
-  if (!memory) return vyre_record(device, VYRE_CALL_MAP, VK_ERROR_MEMORY_MAP_FAILED, 0);
-  VkResult result = vyre_injected(VYRE_CALL_MAP);
-  if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
-  vyre_memory_block *block = find_block(device, memory);
-  if (!block || !block->pooled) {
-    return vyre_record(device, VYRE_CALL_MAP, device->vk.MapMemory(handle, memory, offset, size, flags, out), 0);
-  }
-  result = map_block(device, block);
-  if (result == VK_SUCCESS) *out = block->mapped + offset;
+  (void)offset, (void)size; /* 0, and that word */
+  VkResult result = memory ? vyre_injected(VYRE_CALL_MAP) : VK_ERROR_MEMORY_MAP_FAILED;
+  if (result == VK_SUCCESS) result = device->vk.MapMemory(handle, memory, 0, VK_WHOLE_SIZE, flags, out);
+  if (result == VK_SUCCESS) vyre_this_thread()->mapped = *out;
   return vyre_record(device, VYRE_CALL_MAP, result, 0);
 }
 
 static VKAPI_ATTR void VKAPI_CALL unmap_memory(VkDevice handle, VkDeviceMemory memory) {
-  vyre_device *device = vyre_find_device(handle);
-  if (!memory) return;
-  const vyre_memory_block *block = find_block(device, memory);
-  if (!block || !block->pooled) device->vk.UnmapMemory(handle, memory);
+  if (memory) vyre_find_device(handle)->vk.UnmapMemory(handle, memory);
 }
 
-bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact) {
-  uintptr_t taken;
+/* kompute flushes one word before it unmaps, which is no multiple of what devices flush; its memory is coherent. */
+static VKAPI_ATTR VkResult VKAPI_CALL flush_memory(VkDevice handle, uint32_t count, const VkMappedMemoryRange *ranges) {
+  (void)handle, (void)count, (void)ranges;
+  return VK_SUCCESS;
+}
+
+bool vyre_remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes) {
   pthread_mutex_lock(&device->memory_lock);
   bool known = vyre_map_put(&device->buffer_bytes, VYRE_HANDLE(buffer), (uintptr_t)bytes);
-  if (known && exact && !vyre_map_put(&device->exact_bytes, VYRE_HANDLE(buffer), (uintptr_t)exact)) {
-    known = false;
-    (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
-  }
   pthread_mutex_unlock(&device->memory_lock);
   return known;
 }
@@ -253,7 +91,6 @@ void vyre_forget_buffer(vyre_device *device, VkBuffer buffer) {
   uintptr_t taken;
   pthread_mutex_lock(&device->memory_lock);
   (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
-  (void)vyre_map_take(&device->exact_bytes, VYRE_HANDLE(buffer), &taken);
   pthread_mutex_unlock(&device->memory_lock);
 }
 
@@ -262,24 +99,23 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
     VkDevice handle, const VkBufferCreateInfo *info, const VkAllocationCallbacks *allocator, VkBuffer *out) {
   vyre_device *device = vyre_find_device(handle);
   *out = VK_NULL_HANDLE;
-  VkResult result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
   vyre_thread *thread = vyre_this_thread();
-  bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   VkBufferCreateInfo changed = *info;
   vyre_export_chain chain;
+  if (thread->buffer_bytes) changed.size = thread->buffer_bytes;
   /* kompute does not ask for it where a tensor has no staging buffer. */
-  if (is_storage) changed.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (is_storage && thread->want_export) changed.pNext = vyre_chain_buffer_export(&chain, info->pNext);
-  if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, &changed, allocator, out);
-  uint64_t exact = is_storage ? thread->exact_bytes : 0;
-  if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
+  changed.usage |= VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (thread->want_export) changed.pNext = vyre_chain_buffer_export(&chain, info->pNext);
+  VkResult result = device->vk.CreateBuffer(handle, &changed, allocator, out);
+  if (result != VK_SUCCESS) *out = VK_NULL_HANDLE;
+  if (result == VK_SUCCESS && !vyre_remember_buffer(device, *out, changed.size)) {
     device->vk.DestroyBuffer(handle, *out, allocator);
     *out = VK_NULL_HANDLE;
     result = VK_ERROR_OUT_OF_HOST_MEMORY;
   }
-  *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
+  thread->storage_buffer = *out;
   if (result == VK_SUCCESS) vyre_made(VYRE_BUFFER, VYRE_HANDLE(*out));
-  return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
+  return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, changed.size);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
@@ -290,45 +126,34 @@ static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
   device->vk.DestroyBuffer(handle, buffer, allocator);
 }
 
-/* kompute's buffers are whole 32-bit words, and the length a shader asks for would count the padding. */
-static void see_exact_bytes(vyre_device *device, VkDescriptorBufferInfo *info) {
-  uintptr_t exact = 0;
-  pthread_mutex_lock(&device->memory_lock);
-  if (vyre_map_get(&device->exact_bytes, VYRE_HANDLE(info->buffer), &exact)) info->range = exact;
-  pthread_mutex_unlock(&device->memory_lock);
-}
-
-/* Where there is none that fits Python drops what was made. */
-static void see_range(vyre_device *device, VkDescriptorBufferInfo *info, uint32_t binding) {
+/* In the place of kompute's tensor. Where the buffer has not so many bytes Python drops what was made. */
+static bool bind_part(vyre_device *device, VkDescriptorBufferInfo *info, uint32_t binding) {
   vyre_thread *thread = vyre_this_thread();
-  uint64_t size = vyre_buffer_bytes(device, info->buffer);
-  vyre_range range = binding < thread->range_count ? thread->ranges[binding] : (vyre_range){0};
-  if (!range.bytes || range.offset > size || range.bytes > size - range.offset) {
-    thread->ranges_missed++;
-    return;
+  vyre_range_of part = binding < thread->part_count ? thread->parts[binding] : (vyre_range_of){0};
+  uint64_t size = vyre_buffer_bytes(device, part.buffer);
+  if (!part.range.bytes || part.range.offset > size || part.range.bytes > size - part.range.offset) {
+    thread->parts_missed++;
+    return false;
   }
-  info->offset = range.offset;
-  info->range = range.bytes;
-  thread->ranges_written++;
+  *info = (VkDescriptorBufferInfo){part.buffer, part.range.offset, part.range.bytes};
+  thread->parts_written++;
+  return true;
 }
 
 static VKAPI_ATTR void VKAPI_CALL update_descriptor_sets(
     VkDevice handle, uint32_t write_count, const VkWriteDescriptorSet *writes, uint32_t copy_count,
     const VkCopyDescriptorSet *copies) {
   vyre_device *device = vyre_find_device(handle);
-  if (write_count == 1 && writes->descriptorCount == 1 && writes->descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) {
-    VkWriteDescriptorSet write = *writes;
-    VkDescriptorBufferInfo info = *writes->pBufferInfo;
-    if (vyre_this_thread()->ranges) {
-      see_range(device, &info, write.dstBinding);
-    } else {
-      see_exact_bytes(device, &info);
-    }
-    write.pBufferInfo = &info;
-    device->vk.UpdateDescriptorSets(handle, 1, &write, copy_count, copies);
+  bool is_one = write_count == 1 && writes->descriptorCount == 1 && writes->descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+  if (!is_one || !vyre_this_thread()->parts) {
+    device->vk.UpdateDescriptorSets(handle, write_count, writes, copy_count, copies);
     return;
   }
-  device->vk.UpdateDescriptorSets(handle, write_count, writes, copy_count, copies);
+  VkWriteDescriptorSet write = *writes;
+  VkDescriptorBufferInfo info = *writes->pBufferInfo;
+  if (!bind_part(device, &info, write.dstBinding)) return;
+  write.pBufferInfo = &info;
+  device->vk.UpdateDescriptorSets(handle, 1, &write, copy_count, copies);
 }
 
 static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
@@ -339,37 +164,34 @@ static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
     return;
   }
   device->vk.GetBufferMemoryRequirements(handle, buffer, out);
-  /* kompute takes the first type that will do. */
   vyre_thread *thread = vyre_this_thread();
-  uint32_t better = 0;
-  bool exported = thread->want_export && buffer == thread->storage_buffer;
-  if (exported) thread->export_next = buffer; /* kompute allocates what it has asked about */
-  if (thread->want_mapping && buffer == thread->storage_buffer && !exported) better = device->upload_types;
-  if (thread->want_mapping && buffer == thread->staging_buffer) better = device->readback_types;
-  if (out->memoryTypeBits & better) out->memoryTypeBits &= better;
+  if (thread->want_export) thread->export_next = buffer; /* kompute allocates what it has asked about */
+  thread->alignment = out->alignment;
+  /* kompute takes the first type that will do. */
+  if (out->memoryTypeBits & thread->wanted_types) out->memoryTypeBits &= thread->wanted_types;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
     VkDevice handle, VkBuffer buffer, VkDeviceMemory memory, VkDeviceSize offset) {
   vyre_device *device = vyre_find_device(handle);
-  VkResult result = buffer && memory ? vyre_injected(VYRE_CALL_BIND) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  if (result == VK_SUCCESS) result = device->vk.BindBufferMemory(handle, buffer, memory, offset);
-  vyre_thread *thread = vyre_this_thread();
-  if (result == VK_SUCCESS && buffer == thread->storage_buffer) thread->storage_memory = memory;
+  if (memory == NO_MEMORY) return VK_SUCCESS;
+  VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (buffer && memory) result = device->vk.BindBufferMemory(handle, buffer, memory, offset);
+  if (result == VK_SUCCESS) vyre_this_thread()->storage_memory = memory;
   return vyre_record(device, VYRE_CALL_BIND, result, 0);
 }
 
+/* Buffers of ours that somebody still holds, and what kompute has left. */
 void vyre_memory_close(vyre_device *device) {
-  trim(device, 0);
+  for (size_t i = 0; i < device->buffer_bytes.capacity; i++) {
+    if (device->buffer_bytes.keys[i]) device->vk.DestroyBuffer(device->handle, (VkBuffer)(uintptr_t)device->buffer_bytes.keys[i], NULL);
+  }
   for (size_t i = 0; i < device->memory.capacity; i++) {
-    if (device->memory.keys[i] == 0) continue;
-    vyre_memory_block *block = (vyre_memory_block *)device->memory.values[i];
-    block->next = NULL;
-    free_blocks(device, block);
+    if (device->memory.keys[i]) device->vk.FreeMemory(device->handle, (VkDeviceMemory)(uintptr_t)device->memory.keys[i], NULL);
   }
   vyre_map_free(&device->memory);
   vyre_map_free(&device->buffer_bytes);
-  vyre_map_free(&device->exact_bytes);
+  vyre_arenas_close(device);
 }
 
 PFN_vkVoidFunction vyre_memory_hook(const char *name) {
@@ -378,6 +200,7 @@ PFN_vkVoidFunction vyre_memory_hook(const char *name) {
     VYRE_HOOK("vkFreeMemory", free_memory),
     VYRE_HOOK("vkMapMemory", map_memory),
     VYRE_HOOK("vkUnmapMemory", unmap_memory),
+    VYRE_HOOK("vkFlushMappedMemoryRanges", flush_memory),
     VYRE_HOOK("vkCreateBuffer", create_buffer),
     VYRE_HOOK("vkDestroyBuffer", destroy_buffer),
     VYRE_HOOK("vkUpdateDescriptorSets", update_descriptor_sets),

@@ -13,14 +13,14 @@ def prepare_layout(LayerDevice device not None, uint32_t buffers, uint32_t push_
         vyre_prepare_layout(device.device, buffers, push_bytes)
 
 
-def create_pipeline(LayerDevice device not None, make, tuple arguments not None, bytes blob, ranges=None,
+def create_pipeline(LayerDevice device not None, make, tuple arguments not None, bytes blob, tuple parts not None,
                     uint32_t subgroup_size=0):
     """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
 
     Returns its result, PipelineFacts, and what it binds, for a Dispatch; that must not outlive the result.
 
-    ``ranges``: (offset, bytes) for each binding, in order, of what the shader sees of the buffer there; None: all of each. The
-    offsets are multiples of what the device wants. Nothing is left if ``make`` raises or a range does not fit (ValueError).
+    ``parts``: (VkBuffer, offset, bytes) for each binding, in order, of what the shader sees there, in place of kompute's tensors.
+    The offsets are multiples of what the device wants. Nothing is left if ``make`` raises or one does not fit (ValueError).
 
     ``subgroup_size``: the invocations that each subgroup must have, all of them full; 0: what the device chooses. The caller
     has seen that the device offers it, and that its features are on.
@@ -30,24 +30,23 @@ def create_pipeline(LayerDevice device not None, make, tuple arguments not None,
     cdef vyre_pipeline_facts facts
     cdef void* blob_out = NULL
     cdef size_t blob_out_bytes = 0
-    cdef Ranges seen = None if ranges is None else Ranges(ranges)
+    cdef Parts seen = Parts(parts)
     cdef Bound bound = Bound()
     made = None
     vyre_begin_making(&outer)
     thread.want_blob = True
     thread.subgroup_size = subgroup_size
-    if seen is not None:
-        thread.ranges, thread.range_count = seen.items, seen.count
+    thread.parts, thread.part_count = seen.items, seen.count
     if blob is not None:
         thread.blob_in = PyBytes_AS_STRING(blob)
         thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
     vyre_watch()
     try:
         made = make(*arguments)
-        if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
+        if thread.parts_missed or thread.parts_written != seen.count:
             made = None
-            written, buffers = thread.ranges_written, thread.ranges_written + thread.ranges_missed
-            raise ValueError(f"{seen.count} ranges for {buffers} buffers, of which {written} have one within them")
+            written, buffers = thread.parts_written, thread.parts_written + thread.parts_missed
+            raise ValueError(f"{seen.count} parts for {buffers} buffers, of which {written} have one within them")
         facts, bound.handles = thread.pipeline, thread.bound
         blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
         thread.blob_out = NULL

@@ -41,11 +41,29 @@ const char *vyre_fault_of(vyre_device *device, const vyre_region *region) {
   return overlap(region) ? "is copied onto itself" : NULL;
 }
 
+static bool meet(VkBuffer a, uint64_t a_offset, uint64_t a_bytes, VkBuffer b, uint64_t b_offset, uint64_t b_bytes) {
+  return a == b && a_offset < b_offset + b_bytes && b_offset < a_offset + a_bytes;
+}
+
+/* Whether one of two regions writes what the other reads or writes; a fill reads no buffer. */
+static bool touch(const vyre_region *a, const vyre_region *b) {
+  return meet(a->to, a->to_offset, a->bytes, b->to, b->to_offset, b->bytes) ||
+         meet(a->to, a->to_offset, a->bytes, b->from, b->from_offset, b->bytes) ||
+         meet(a->from, a->from_offset, a->bytes, b->to, b->to_offset, b->bytes);
+}
+
+/* One barrier for as many as do not touch each other. */
 void vyre_record_regions(vyre_device *device, VkCommandBuffer buffer, const vyre_region *regions, uint32_t count) {
+  uint32_t first = 0; /* since the last barrier */
   for (uint32_t i = 0; i < count; i++) {
     const vyre_region *one = &regions[i];
     VkBufferCopy copy = {one->from_offset, one->to_offset, one->bytes};
-    vyre_order(device, buffer);
+    bool must_wait = i == 0;
+    for (uint32_t k = first; k < i && !must_wait; k++) must_wait = touch(one, &regions[k]);
+    if (must_wait) {
+      vyre_order(device, buffer);
+      first = i;
+    }
     if (one->from) {
       device->vk.CmdCopyBuffer(buffer, one->from, one->to, 1, &copy);
     } else {

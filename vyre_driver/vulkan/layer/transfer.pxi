@@ -16,9 +16,6 @@ cdef extern from "layer.h" nogil:
         uint32_t before_count
         const vyre_region* after
         uint32_t after_count
-    ctypedef struct vyre_range_of:
-        VkBuffer buffer
-        vyre_range range
     c_bool vyre_keep_bound(vyre_device* device, const vyre_bound* bound, vyre_bound* kept)
     c_bool vyre_part_fits(vyre_device* device, const vyre_range_of* part)
     VkResult vyre_bind_buffers(
@@ -49,20 +46,21 @@ cdef enum:
     MOST_PARTS = 64
 
 
-cdef class Ranges:
-    """(offset, bytes) pairs as C has them."""
+cdef class Parts:
+    """(VkBuffer, offset, bytes) of each binding, as C has them."""
 
-    cdef vyre_range* items
+    cdef vyre_range_of* items
     cdef uint32_t count
 
-    def __cinit__(self, ranges):
-        cdef tuple given = tuple(ranges)
-        self.items = <vyre_range*> calloc(len(given) + 1, sizeof(vyre_range))
+    def __cinit__(self, tuple parts not None):
+        cdef uint64_t handle
+        self.items = <vyre_range_of*> calloc(len(parts) + 1, sizeof(vyre_range_of))
         if self.items == NULL:
             raise MemoryError
-        for offset, byte_len in given:
-            self.items[self.count].offset = offset
-            self.items[self.count].bytes = byte_len
+        for handle, offset, byte_len in parts:
+            self.items[self.count].buffer = <VkBuffer> handle
+            self.items[self.count].range.offset = offset
+            self.items[self.count].range.bytes = byte_len
             self.count += 1
 
     def __dealloc__(self):

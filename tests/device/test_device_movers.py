@@ -36,7 +36,7 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
 @pytest.fixture
 def short_areas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of COUNT floats are long, and travel in ten pieces, through four areas of 64 KiB."""
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", 300_000)
+    monkeypatch.setattr(memory_module, "LONG_BYTES", 300_000)
     monkeypatch.setattr(movers_module, "_AREA_BYTES", 4 << 16)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from literals import refusal
 
 from vyre_driver import kernels
 from vyre_driver.errors import DispatchFailed
-from vyre_driver.kompute import memory as buffers
 from vyre_driver.telemetry.events import Event, EventKind
 
 if TYPE_CHECKING:
@@ -158,15 +156,21 @@ def test_a_finalizer_that_closes_the_driver_while_a_buffer_is_made_is_told_so(
 ) -> None:
     found: list[object] = []
 
-    def zeros(*given: Any) -> object:  # noqa: ANN401 -- numpy's
-        """Make what numpy makes; a collection of garbage may come meanwhile."""
-        try:
-            found.append(driver.close())  # type: ignore[func-returns-value]
-        except DispatchFailed as error:
-            found.append(error.context["what"])
-        return np.zeros(*given)
+    call = driver.context.device.call_kompute
 
-    monkeypatch.setattr(buffers, "np", SimpleNamespace(**{**vars(np), "zeros": zeros}))
+    def making(what: str, run: Callable[[Any], object]) -> object:
+        """Make a block of memory; a collection of garbage comes meanwhile."""
+
+        def run_and_collect(manager: Any) -> object:  # noqa: ANN401 -- kp has no types
+            try:
+                found.append(driver.close())  # type: ignore[func-returns-value]
+            except DispatchFailed as error:
+                found.append(error.context["what"])
+            return run(manager)
+
+        return call(what, run_and_collect)
+
+    monkeypatch.setattr(driver.context.device, "call_kompute", making)
     made = driver.empty(4, np.uint32)
     monkeypatch.undo()
     made.write(ONES)

@@ -132,7 +132,7 @@ def plain(result: object) -> object:
 @pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_gives_what_calls_give(place: tuple[Driver, bool, bool], case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", 15_000)
+    monkeypatch.setattr(memory_module, "LONG_BYTES", 15_000)
     driver = place[0]
     if case == "bytes and halves" and "shaderInt16" not in driver.context.device.features:
         return

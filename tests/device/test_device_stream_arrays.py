@@ -156,7 +156,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_host_copies_no_pinned_array_and_every_other_once(
     place: tuple[Driver, bool, bool], copied: list[int], long_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", long_bytes)
+    monkeypatch.setattr(memory_module, "LONG_BYTES", long_bytes)
     driver = place[0]
     step = driver.compile(glsl(STEP))
     table, out = driver.pinned((9, COUNT), "u4"), driver.pinned((9, COUNT), "u4")
@@ -216,7 +216,7 @@ def test_no_more_is_read_ahead_than_four_chunks(place: tuple[Driver, bool, bool]
 def test_the_memory_of_a_stream_is_bounded_whatever_the_sizes_of_its_chunks(
     place: tuple[Driver, bool, bool], long_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", long_bytes)
+    monkeypatch.setattr(memory_module, "LONG_BYTES", long_bytes)
     driver = place[0]
     layer: Any = driver.context.device.layer
     step = driver.compile(glsl(STEP))

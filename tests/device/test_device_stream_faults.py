@@ -58,7 +58,7 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
 def test_a_chunk_that_is_not_handed_over_leaves_those_before_it_whole(
     place: tuple[Driver, bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_module, "_LONG_BYTES", 2000)
+    monkeypatch.setattr(memory_module, "LONG_BYTES", 2000)
     step = place[0].compile(glsl(STEP))
     assert given_before(place[0].stream(step, chunks_of(2), **STEPS)) == ([1, 3], None)
     _layer.inject("submit", 4, -1)

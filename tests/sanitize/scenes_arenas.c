@@ -10,7 +10,7 @@ typedef struct made_block {
 } made_block;
 
 /* As kompute makes a tensor, with a block's length. */
-static bool add_block(app *a, uint64_t bytes, bool is_long, made_block *out) {
+static bool add_block(app *a, uint64_t bytes, enum vyre_length length, made_block *out) {
   VkBufferCreateInfo buffer = {
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 4, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
   VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
@@ -28,7 +28,7 @@ static bool add_block(app *a, uint64_t bytes, bool is_long, made_block *out) {
   (void)a->BindBufferMemory(a->device, out->tensor.buffer, out->tensor.memory, 0);
   VkResult result = vyre_this_thread()->failure.result;
   if (vyre_this_thread()->failure.call == VYRE_CALL_NONE) {
-    result = vyre_add_block(a->face, VYRE_ARENA_STORAGE, is_long, NULL, &out->name);
+    result = vyre_add_block(a->face, VYRE_ARENA_STORAGE, length, NULL, &out->name);
   }
   if (result != VK_SUCCESS) vyre_destroy_watched(a->face);
   vyre_this_thread()->failure.call = VYRE_CALL_NONE;
@@ -36,9 +36,9 @@ static bool add_block(app *a, uint64_t bytes, bool is_long, made_block *out) {
   return result == VK_SUCCESS;
 }
 
-static void drop_surplus(app *a, made_block *blocks, size_t count, uint64_t keep_bytes) {
+static void drop_surplus(app *a, made_block *blocks, size_t count, bool is_all) {
   const vyre_block *name;
-  while ((name = vyre_take_surplus(a->face, VYRE_ARENA_STORAGE, keep_bytes))) {
+  while ((name = vyre_take_surplus(a->face, VYRE_ARENA_STORAGE, is_all))) {
     for (size_t i = 0; i < count; i++) {
       if (blocks[i].name != name) continue;
       drop_tensor(a, &blocks[i].tensor);
@@ -67,7 +67,7 @@ static void *make_and_free(void *argument) {
       for (size_t k = 0; k < 4; k++) CHECK(held[at].mapped[k] == (char)marks[at]);
       (void)vyre_free(a->face, VYRE_ARENA_STORAGE, &held[at]);
     }
-    VkResult result = vyre_allocate(a->face, VYRE_ARENA_STORAGE, bytes, &held[at]);
+    VkResult result = vyre_allocate(a->face, VYRE_ARENA_STORAGE, bytes, random >> 20 & 1, &held[at]);
     CHECK(result == VK_SUCCESS || (result == VK_NOT_READY && !held[at].block));
     marks[at] = (unsigned char)(random >> 50);
     if (held[at].block) memset(held[at].mapped, marks[at], bytes);
@@ -85,13 +85,15 @@ void buffers_are_ranges_of_blocks(void) {
   vyre_allocation one;
   open_app(&a, 0, BLOCK_BYTES);
   int64_t objects = mock_objects();
-  CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 8, &one) == VK_NOT_READY && !one.block);
-  CHECK(add_block(&a, BLOCK_BYTES / 4, false, &blocks[0]) && add_block(&a, BLOCK_BYTES, false, &blocks[1]));
+  CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 8, true, &one) == VK_NOT_READY && !one.block);
+  CHECK(add_block(&a, BLOCK_BYTES, VYRE_MEDIUM, &blocks[1]));
+  CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 8, false, &one) == VK_NOT_READY && !one.block);
+  CHECK(add_block(&a, BLOCK_BYTES / 4, VYRE_SHORT, &blocks[0]) && facts(&a).in_short == BLOCK_BYTES / 4);
   on_threads(make_and_free, &a);
   CHECK(facts(&a).used == 0 && facts(&a).idle == facts(&a).reserved && facts(&a).longest == BLOCK_BYTES);
-  drop_surplus(&a, blocks, 2, BLOCK_BYTES);
+  drop_surplus(&a, blocks, 2, false);
   CHECK(facts(&a).blocks == 1);
-  drop_surplus(&a, blocks, 2, 0);
+  drop_surplus(&a, blocks, 2, true);
   CHECK(facts(&a).blocks == 0 && facts(&a).reserved == 0 && mock_objects() == objects);
   close_app(&a);
 }
@@ -103,19 +105,19 @@ void buffers_that_cannot_be_had_leave_nothing(void) {
   vyre_allocation one;
   open_app(&a, 0, 0);
   a.may_fail = true;
-  CHECK(add_block(&a, BLOCK_BYTES, false, &block));
+  CHECK(add_block(&a, BLOCK_BYTES, VYRE_SHORT, &block));
   int64_t objects = mock_objects();
   for (size_t i = 0; i < 3; i++) {
     mock_fail(CALLS[i], VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    CHECK(!add_block(&a, BLOCK_BYTES, i % 2, &other) && mock_objects() == objects);
+    CHECK(!add_block(&a, BLOCK_BYTES, i % 2 ? VYRE_LONG : VYRE_SHORT, &other) && mock_objects() == objects);
     if (i == 2) break;
     mock_fail(CALLS[i], VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 8, &one) < VK_SUCCESS && !one.block && mock_objects() == objects);
+    CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 8, false, &one) < VK_SUCCESS && !one.block && mock_objects() == objects);
     vyre_this_thread()->failure.call = VYRE_CALL_NONE;
   }
-  CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 2 * BLOCK_BYTES, &one) == VK_NOT_READY);
+  CHECK(vyre_allocate(a.face, VYRE_ARENA_STORAGE, 2 * BLOCK_BYTES, true, &one) == VK_NOT_READY);
   CHECK(facts(&a).used == 0);
-  drop_surplus(&a, &block, 1, 0);
+  drop_surplus(&a, &block, 1, true);
   close_app(&a);
 }
 
@@ -125,14 +127,14 @@ void buffers_that_are_left_go_with_their_device(void) {
   vyre_allocation kept[2];
   open_app(&a, 0, 0);
   vyre_device *face = a.face;
-  CHECK(add_block(&a, BLOCK_BYTES, false, &block));
-  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 1000, &kept[0]) == VK_SUCCESS);
-  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 1000, &kept[1]) == VK_SUCCESS);
+  CHECK(add_block(&a, BLOCK_BYTES, VYRE_SHORT, &block));
+  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 1000, false, &kept[0]) == VK_SUCCESS);
+  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 1000, false, &kept[1]) == VK_SUCCESS);
   (void)vyre_free(face, VYRE_ARENA_STORAGE, &kept[0]);
   drop_tensor(&a, &block.tensor); /* as kompute's Manager does, whoever holds what */
   atomic_fetch_add(&face->references, 1);
   close_app(&a);
   CHECK(!vyre_free(face, VYRE_ARENA_STORAGE, &kept[1]));
-  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 8, &kept[1]) == VK_ERROR_DEVICE_LOST);
+  CHECK(vyre_allocate(face, VYRE_ARENA_STORAGE, 8, false, &kept[1]) == VK_ERROR_DEVICE_LOST);
   vyre_release(face);
 }

@@ -260,13 +260,13 @@ def differences(module: object, tree: ast.Module | ast.ClassDef, where: str) -> 
             else:
                 found += differences(getattr(module, node.name), node, f"{where}.{node.name}")
         elif isinstance(node, ast.FunctionDef) and not (node.name == "__init__" or node.decorator_list):
+            if node.name.startswith("__"):
+                continue  # of the interpreter's own making: Python 3.11 has no __buffer__, for one
             if not hasattr(module, node.name):
                 found.append(f"{where}.{node.name} is not there")
                 continue
             there = found_parameters(getattr(module, node.name))
             declared = parameters(node)
-            if node.name.startswith("__"):
-                continue  # of the interpreter's own making
             if there is not None and there != declared:
                 found.append(f"{where}.{node.name} takes {there}, and the stub says {declared}")
     return found

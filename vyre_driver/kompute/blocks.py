@@ -1,13 +1,13 @@
 """The memory of one device, in blocks: each is a tensor of kompute's, and buffers are ranges of them.
 
-Vulkan promises 4,096 allocations in all, and one takes 100 us and more, so blocks grow with what is used: each is a sixteenth
-of what is there already, and the first one small, for every process pays it. Blocks of which nothing is used are kept, up to
-a bound. Long buffers have blocks of their own.
+Vulkan promises 4,096 allocations in all, and one takes 100 us and more. So short buffers share blocks that grow with their
+number; the first one is small, for every process pays it. Longer ones share blocks too, of which each is no longer than the
+first buffer in it until there are many; buffers over 64 MiB have blocks of their own. Blocks of which nothing is used are kept
+as long as a reserve of an eighth of what is used is not exceeded, and up to 256 MiB in any case.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.layer._layer import Allocation, Arena
 
 _ONE_WORD = np.zeros(1, np.uint32)  # what kompute is asked for: the layer gives the tensor its length
-_FIRST_BYTES = 1 << 23
-_FIRST_STAGING_BYTES = 1 << 21
+_FIRST_BYTES = 1 << 21
 _FIRST_PART = 64  # of the heap the first block is at most one of so many
-_GROWTH = 16
+_GROWTH = 32
 _MOST_BYTES = 1 << 30  # of a block that is not asked for in one piece: making memory takes 22 ms a GiB on an H200
 _STEP_BYTES = 1 << 16
 _LEAST_STEP_BYTES = 256
 _LONG_STEPS = 16  # parts of a power of two to which the lengths of long blocks are rounded, so that others fit later
-_WAIT_S = 10.0  # for work whose objects are gone, and which holds memory
-_POLL_S = 0.001
 _LARGEST = 3  # holders that an error names
 
 
@@ -78,7 +75,7 @@ class DeviceMemory:
         DispatchFailed
             If the device fails otherwise; a subclass says why, as DeviceLost does.
         """
-        taken = self.storage.take(byte_len, name)
+        taken = self.storage.take(byte_len, name) if byte_len <= self.limit - self.storage.byte_len else None
         return taken if type(taken) is _layer.Allocation else self._taken(self.storage, byte_len, name, taken)
 
     def take_staging(self, byte_len: int, name: str = "") -> Allocation:
@@ -129,7 +126,8 @@ class DeviceMemory:
         return not self._can_pin or byte_len <= _layer.LONG_BYTES
 
     def trim(self) -> bool:
-        """Give blocks back of which nothing is used; return whether there were any."""
+        """Give blocks back of which nothing is used, or only by work that has ended; return whether there were any."""
+        self._let_go()
         arenas = {self.storage, self.staging}
         return sum([arena.trim() for arena in arenas]) > 0
 
@@ -142,11 +140,13 @@ class DeviceMemory:
         """Return a buffer for which no block has room: of a new one, or of what somebody lets go for it."""
         error: DeviceOutOfMemory | None = None
         for is_again in self._tries():
+            if not self._is_within_limit(arena, byte_len):
+                continue
             if is_again:
                 taken = arena.take(byte_len, name)
             if taken is None:
                 error = self._grow(arena, byte_len)
-                taken = None if error else arena.take(byte_len, name, is_new=True)
+                taken = arena.take(byte_len, name, is_new=error is None, is_anywhere=error is not None)
             if isinstance(taken, _layer.Failure):
                 if taken.call == _layer.CALLS[0]:
                     self._device.check_usable()
@@ -155,20 +155,20 @@ class DeviceMemory:
                 return taken
         raise error or self.no_room(byte_len)
 
+    def _is_within_limit(self, arena: Arena, byte_len: int) -> bool:
+        return arena is not self.storage or byte_len <= self.available
+
     def _tries(self) -> Iterator[bool]:
-        """Yield once, and again after each step that may have made room: False the first time."""
-        self._device.movers.close_ended()
-        is_running = drop_ended()
+        """Yield False, and then True if blocks could be given back: there may be room now."""
+        self._let_go()
         yield False
         if self.trim():
             yield True
-        ends = time.monotonic() + _WAIT_S
-        while is_running and time.monotonic() < ends:
-            time.sleep(_POLL_S)
-            is_running = drop_ended()
-            self._device.movers.close_ended()
-            self.trim()
-            yield True
+
+    def _let_go(self) -> None:
+        """Free what only work holds that has ended."""
+        self._device.movers.close_ended()
+        drop_ended()
 
     def _grow(self, arena: Arena, byte_len: int) -> DeviceOutOfMemory | None:
         """Add a block with room for so many bytes; return the error where there is none."""
@@ -180,7 +180,7 @@ class DeviceMemory:
             try:
                 device.call_kompute(
                     "allocate memory",
-                    lambda manager: arena.add_block(manager.tensor_t, (_ONE_WORD, kind), block_bytes, is_mapped),  # noqa: B023
+                    lambda manager: arena.add_block(manager.tensor_t, (_ONE_WORD, kind), block_bytes, byte_len, is_mapped),  # noqa: B023
                 )
             except DeviceOutOfMemory as raised:
                 error = raised
@@ -190,18 +190,21 @@ class DeviceMemory:
 
     def _block_sizes(self, arena: Arena, byte_len: int) -> list[int]:
         """Return how long a new block may be, the best first: what the arena grows by, and what is needed."""
-        reserved, least = arena.facts.reserved, _rounded(byte_len, _LEAST_STEP_BYTES)
+        facts, least = arena.facts, _rounded(byte_len, _LEAST_STEP_BYTES)
         others = self.staging.facts.reserved if self._is_one_heap and self.staging is not self.storage else 0
         if arena is not self.storage:
             others = self.storage.facts.reserved if self._is_one_heap else 0
         if byte_len > _layer.LONG_BYTES:
             wanted = _rounded(byte_len, (1 << byte_len.bit_length()) // _LONG_STEPS)
+        elif byte_len > _layer.SHORT_BYTES:
+            is_many = facts.blocks >= self._device.physical.limits.max_memory_allocation_count // 2
+            wanted = max(least, _rounded(facts.reserved // _GROWTH, _STEP_BYTES)) if is_many else least
         else:
-            first = min(_FIRST_BYTES if arena is self.storage else _FIRST_STAGING_BYTES, self.limit // _FIRST_PART)
-            wanted = max(least, _rounded(min(max(first, reserved // _GROWTH), _MOST_BYTES), _STEP_BYTES))
-        left = self.limit - reserved - others
+            first = min(_FIRST_BYTES, self.limit // _FIRST_PART)
+            wanted = max(least, _rounded(min(max(first, facts.in_short // _GROWTH), _MOST_BYTES), _STEP_BYTES))
+        left = self.limit - facts.reserved - others
         sizes = [wanted] if wanted <= left else []
-        if wanted != least and least <= left + _STEP_BYTES and byte_len <= self.available:  # the limit is one of buffers
+        if wanted != least and least <= left + _STEP_BYTES:  # the limit is one of buffers
             sizes.append(least)
         return sizes
 

@@ -8,6 +8,7 @@ import time
 from vyre_driver.vulkan.layer import _layer
 
 _POLL_S = 0.01
+_MEMORY_POLL_S = 0.001
 
 
 def drop_ended() -> bool:
@@ -16,6 +17,17 @@ def drop_ended() -> bool:
     It never waits.
     """
     return _layer.drop_ended() > 0
+
+
+def wait_for_one_end(ends: float) -> bool:
+    """Wait until such work has ended, and let go of it; return False where none runs, and at ``ends``, of time.monotonic."""
+    left = _layer.drop_ended()
+    while left and time.monotonic() < ends:
+        time.sleep(_MEMORY_POLL_S)
+        before, left = left, _layer.drop_ended()
+        if left < before:
+            return True
+    return False
 
 
 @atexit.register

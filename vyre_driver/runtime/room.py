@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.kompute.unfinished import wait_for_one_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _Made = TypeVar("_Made")
+_WAIT_S = 10.0
 
 
 class Keeper(Protocol):
@@ -40,14 +43,19 @@ class Room:
     def make(self, make: Callable[[], _Made]) -> _Made:
         """Return what ``make`` returns, asked again each time that something was let go for it.
 
-        It must hold no lock that a keeper takes, or its own buffers stay. Raises DeviceOutOfMemory if it does not fit and
-        nothing is left to let go.
+        Once nothing is left to let go it waits, up to 10 s, for work that still runs and whose objects are gone: that holds
+        memory. ``make`` must hold no lock that a keeper takes, or its own buffers stay. Raises DeviceOutOfMemory if it does not
+        fit even so.
         """
+        ends = None
         while True:
             try:
                 return make()
             except DeviceOutOfMemory:
-                if not self._let_go():
+                if self._let_go():
+                    continue
+                ends = ends or time.monotonic() + _WAIT_S
+                if not wait_for_one_end(ends):
                     raise
 
     def _let_go(self) -> bool:

@@ -106,7 +106,7 @@ def streams() -> None:
         kernel, shift = driver.compile(glsl(STEP)), driver.compile(glsl(SHIFT))
         push: Any = {"factor": PUSH[0], "summand": PUSH[1]}
         for length, long_bytes in ((WORDS, 1 << 25), (700_001, 1 << 20)):
-            memory_module._LONG_BYTES = long_bytes  # noqa: SLF001 -- as monkeypatch
+            memory_module.LONG_BYTES = long_bytes
             chunks = [driver.pinned(length, np.uint32) if number % 3 else np.zeros(length, np.uint32) for number in range(9)]
             for number, chunk in enumerate(chunks):
                 chunk[:] = number

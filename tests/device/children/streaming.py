@@ -50,7 +50,7 @@ def take_for(kind: str) -> None:
         return dataclasses.replace(select_device(*arguments, **options), device_type=DeviceType[kind.upper()])  # type: ignore[arg-type]
 
     driver_module.select_device = select  # type: ignore[attr-defined] # whose own it is
-    memory_module._LONG_BYTES = 200_000  # noqa: SLF001 -- as monkeypatch
+    memory_module.LONG_BYTES = 200_000
 
 
 def chunks(length: int) -> list[NDArray[np.uint32]]:

@@ -4,6 +4,7 @@
 
 #define USAGE (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT)
 #define LEAST_UNIT 256 /* no device wants buffers, or storage buffers within them, to begin at multiples of more */
+#define KEPT_PART 8    /* idle blocks are kept while a reserve of one of so many parts of what is used is not exceeded */
 
 /* Under memory_lock. */
 static void note_idle(vyre_arena *arena, vyre_block *block) {
@@ -22,6 +23,11 @@ static void count_used(vyre_arena *arena, uint64_t bytes) {
   if (arena->used > arena->peak) arena->peak = arena->used;
 }
 
+/* Whether idle blocks are to go: there are more than are always kept, and with what is free in others they are too large a part. */
+static bool has_surplus(const vyre_device *device, const vyre_arena *arena) {
+  return arena->idle > device->config.memory_cache_bytes && arena->reserved - arena->used > arena->used / KEPT_PART;
+}
+
 /* A block that long buffers have had: the shortest one that is long enough, and not by more than an eighth. */
 static vyre_block *find_whole(const vyre_arena *arena, uint64_t bytes) {
   vyre_block *best = NULL;
@@ -32,12 +38,17 @@ static vyre_block *find_whole(const vyre_arena *arena, uint64_t bytes) {
   return best;
 }
 
-static bool take(vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, vyre_allocation *out) {
+static vyre_chunk *take_chunk(vyre_arena *arena, enum vyre_length length, uint64_t bytes) {
+  return arena->ranges[length].unit ? vyre_tlsf_take(&arena->ranges[length], bytes) : NULL; /* else it has no block yet */
+}
+
+static bool take(vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out) {
   vyre_arena *arena = &device->arenas[kind];
-  bool is_long = bytes > VYRE_LONG_BYTES;
+  enum vyre_length length = vyre_length_of(bytes);
   pthread_mutex_lock(&device->memory_lock);
-  out->chunk = is_long || !arena->ranges.unit ? NULL : vyre_tlsf_take(&arena->ranges, bytes);
-  out->block = out->chunk ? out->chunk->block : is_long ? find_whole(arena, bytes) : NULL;
+  if (length < VYRE_LONG) out->chunk = take_chunk(arena, length, bytes);
+  if (length < VYRE_LONG && is_anywhere && !out->chunk) out->chunk = take_chunk(arena, VYRE_MEDIUM - length, bytes);
+  out->block = out->chunk ? out->chunk->block : length == VYRE_LONG ? find_whole(arena, bytes) : NULL;
   if (out->block) {
     out->taken = out->chunk ? out->chunk->bytes : out->block->bytes;
     note_used(arena, out->block);
@@ -52,18 +63,19 @@ static bool give(vyre_device *device, enum vyre_arena_kind kind, const vyre_allo
   vyre_block *block = allocation->block;
   pthread_mutex_lock(&device->memory_lock);
   arena->used -= allocation->taken;
-  if (allocation->chunk) vyre_tlsf_give(&arena->ranges, allocation->chunk);
+  if (allocation->chunk) vyre_tlsf_give(&arena->ranges[block->length], allocation->chunk);
   if (!block->first || vyre_tlsf_is_idle(block->first)) note_idle(arena, block);
-  bool is_more = block->is_dedicated || arena->idle > device->config.memory_cache_bytes;
+  bool is_more = block->is_dedicated || has_surplus(device, arena);
   pthread_mutex_unlock(&device->memory_lock);
   return is_more;
 }
 
-static VkResult bind(vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, vyre_allocation *out) {
+static VkResult bind(
+    vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out) {
   VkMemoryRequirements needs;
   VkResult result = vyre_injected(VYRE_CALL_BIND);
   device->vk.GetBufferMemoryRequirements(device->handle, out->buffer, &needs);
-  if (result == VK_SUCCESS && !take(device, kind, needs.size, out)) return VK_NOT_READY;
+  if (result == VK_SUCCESS && !take(device, kind, needs.size, is_anywhere, out)) return VK_NOT_READY;
   uint64_t offset = out->chunk ? out->chunk->offset : 0;
   if (result == VK_SUCCESS) {
     result = device->vk.BindBufferMemory(device->handle, out->buffer, out->block->memory, offset);
@@ -74,22 +86,24 @@ static VkResult bind(vyre_device *device, enum vyre_arena_kind kind, uint64_t by
   return vyre_record(device, VYRE_CALL_BIND, result, 0);
 }
 
-static VkResult allocate(vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, vyre_allocation *out) {
+static VkResult allocate(
+    vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out) {
   VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = bytes, .usage = USAGE};
   VkResult result = vyre_record(device, VYRE_CALL_ALLOCATE, vyre_injected(VYRE_CALL_ALLOCATE), bytes);
   if (result != VK_SUCCESS) return result;
   result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
   if (result == VK_SUCCESS) result = device->vk.CreateBuffer(device->handle, &info, NULL, &out->buffer);
   if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, bytes);
-  result = bind(device, kind, bytes, out);
+  result = bind(device, kind, bytes, is_anywhere, out);
   if (result != VK_SUCCESS) device->vk.DestroyBuffer(device->handle, out->buffer, NULL);
   return result;
 }
 
-VkResult vyre_allocate(vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, vyre_allocation *out) {
+VkResult vyre_allocate(
+    vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out) {
   *out = (vyre_allocation){0};
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
-  VkResult result = allocate(device, kind, bytes, out);
+  VkResult result = allocate(device, kind, bytes, is_anywhere, out);
   vyre_leave(device);
   if (result != VK_SUCCESS) *out = (vyre_allocation){0};
   return result;
@@ -112,16 +126,19 @@ static VkResult map(vyre_device *device, const vyre_thread *thread, vyre_block *
   return device->vk.MapMemory(device->handle, block->memory, 0, VK_WHOLE_SIZE, 0, (void **)&block->mapped);
 }
 
-static VkResult add(vyre_device *device, enum vyre_arena_kind kind, bool is_whole, vyre_block *block) {
+static VkResult add(vyre_device *device, enum vyre_arena_kind kind, enum vyre_length length, vyre_block *block) {
   const vyre_thread *thread = vyre_this_thread();
   vyre_arena *arena = &device->arenas[kind];
-  *block = (vyre_block){.memory = thread->storage_memory, .mapped = thread->mapped, .bytes = thread->storage_bytes};
+  *block = (vyre_block){
+      .memory = thread->storage_memory, .mapped = thread->mapped, .bytes = thread->storage_bytes, .length = length};
   VkResult result = map(device, thread, block);
   if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
   pthread_mutex_lock(&device->memory_lock);
-  if (!arena->ranges.unit) arena->ranges.unit = thread->alignment > LEAST_UNIT ? thread->alignment : LEAST_UNIT;
-  if (!is_whole) block->first = vyre_tlsf_add(&arena->ranges, block->bytes, block);
-  if (is_whole || block->first) {
+  if (length < VYRE_LONG) {
+    arena->ranges[length].unit = thread->alignment > LEAST_UNIT ? thread->alignment : LEAST_UNIT;
+    block->first = vyre_tlsf_add(&arena->ranges[length], block->bytes, block);
+  }
+  if (length == VYRE_LONG || block->first) {
     block->next = arena->blocks;
     arena->blocks = block;
     arena->block_count++;
@@ -135,7 +152,7 @@ static VkResult add(vyre_device *device, enum vyre_arena_kind kind, bool is_whol
 }
 
 VkResult vyre_add_block(
-    vyre_device *device, enum vyre_arena_kind kind, bool is_long, vyre_allocation *out, vyre_block **block) {
+    vyre_device *device, enum vyre_arena_kind kind, enum vyre_length length, vyre_allocation *out, vyre_block **block) {
   vyre_block *made = malloc(sizeof *made);
   if (!made) return vyre_record(device, VYRE_CALL_ALLOCATE, VK_ERROR_OUT_OF_HOST_MEMORY, 0);
   if (!vyre_enter(device)) {
@@ -147,7 +164,7 @@ VkResult vyre_add_block(
   for (size_t i = 0; out && i < sizeof CALLS / sizeof *CALLS && result == VK_SUCCESS; i++) {
     result = vyre_record(device, CALLS[i], vyre_injected(CALLS[i]), 0); /* of a buffer: that of a block is a matter of its own */
   }
-  if (result == VK_SUCCESS) result = add(device, kind, is_long || out, made);
+  if (result == VK_SUCCESS) result = add(device, kind, out ? VYRE_LONG : length, made);
   if (result != VK_SUCCESS) {
     free(made);
   } else if (out) {
@@ -163,28 +180,29 @@ VkResult vyre_add_block(
   return result;
 }
 
-/* Under memory_lock. What can never be kept goes first: it costs no other block its place. */
-static vyre_block **find_surplus(vyre_arena *arena, uint64_t keep_bytes) {
+/* Under memory_lock. What is over the bound by itself goes first: it costs no other block its place. */
+static vyre_block **find_surplus(const vyre_device *device, vyre_arena *arena, bool is_all) {
   vyre_block **oldest = NULL;
+  bool is_more = is_all || has_surplus(device, arena);
   for (vyre_block **at = &arena->blocks; *at; at = &(*at)->next) {
     if (!(*at)->is_idle) continue;
-    if ((*at)->is_dedicated || (*at)->bytes > keep_bytes) return at;
-    if (arena->idle > keep_bytes && (!oldest || (*at)->since < (*oldest)->since)) oldest = at;
+    if ((*at)->is_dedicated || (is_more && (*at)->bytes > device->config.memory_cache_bytes)) return at;
+    if (is_more && (!oldest || (*at)->since < (*oldest)->since)) oldest = at;
   }
   return oldest;
 }
 
-vyre_block *vyre_take_surplus(vyre_device *device, enum vyre_arena_kind kind, uint64_t keep_bytes) {
+vyre_block *vyre_take_surplus(vyre_device *device, enum vyre_arena_kind kind, bool is_all) {
   vyre_arena *arena = &device->arenas[kind];
   if (!vyre_enter(device)) return NULL;
   pthread_mutex_lock(&device->memory_lock);
-  vyre_block **at = find_surplus(arena, keep_bytes), *block = at ? *at : NULL;
+  vyre_block **at = find_surplus(device, arena, is_all), *block = at ? *at : NULL;
   if (block) {
     *at = block->next;
     arena->block_count--;
     arena->reserved -= block->bytes;
     note_used(arena, block);
-    if (block->first) vyre_tlsf_remove(&arena->ranges, block->first);
+    if (block->first) vyre_tlsf_remove(&arena->ranges[block->length], block->first);
     free(block);
   }
   pthread_mutex_unlock(&device->memory_lock);
@@ -192,11 +210,19 @@ vyre_block *vyre_take_surplus(vyre_device *device, enum vyre_arena_kind kind, ui
   return block;
 }
 
+/* The bytes of the longest free chunk. */
+static uint64_t longest(const vyre_arena *arena) {
+  uint64_t in_short = vyre_tlsf_longest(&arena->ranges[VYRE_SHORT]), in_medium = vyre_tlsf_longest(&arena->ranges[VYRE_MEDIUM]);
+  return in_short > in_medium ? in_short : in_medium;
+}
+
 void vyre_arena_facts_of(vyre_device *device, enum vyre_arena_kind kind, vyre_arena_facts *out) {
   const vyre_arena *arena = &device->arenas[kind];
   pthread_mutex_lock(&device->memory_lock);
-  *out = (vyre_arena_facts){
-      arena->block_count, arena->used, arena->reserved, arena->idle, arena->peak, vyre_tlsf_longest(&arena->ranges)};
+  *out = (vyre_arena_facts){arena->block_count, arena->used, arena->reserved, arena->idle, arena->peak, longest(arena), 0};
+  for (const vyre_block *block = arena->blocks; block; block = block->next) {
+    if (block->length == VYRE_SHORT) out->in_short += block->bytes;
+  }
   pthread_mutex_unlock(&device->memory_lock);
 }
 
@@ -206,10 +232,10 @@ void vyre_arenas_close(vyre_device *device) {
     while (arena->blocks) {
       vyre_block *block = arena->blocks;
       arena->blocks = block->next;
-      if (block->first) vyre_tlsf_remove(&arena->ranges, block->first);
+      if (block->first) vyre_tlsf_remove(&arena->ranges[block->length], block->first);
       free(block);
     }
-    vyre_tlsf_close(&arena->ranges);
+    for (int length = 0; length < VYRE_LONG; length++) vyre_tlsf_close(&arena->ranges[length]);
     *arena = (vyre_arena){.peak = arena->peak};
   }
 }

@@ -11,8 +11,21 @@
 
 #include "tlsf.h"
 
+/* Up to here buffers share blocks with others as short, then with others as long, so that none of the short ones keeps the place
+   of a long one. */
+#define VYRE_SHORT_BYTES (UINT64_C(1) << 20)
 /* Longer buffers have a block each: what they leave of one would be of no use to others. */
 #define VYRE_LONG_BYTES (UINT64_C(1) << 26)
+
+enum vyre_length {
+  VYRE_SHORT,
+  VYRE_MEDIUM,
+  VYRE_LONG,
+};
+
+static inline enum vyre_length vyre_length_of(uint64_t bytes) {
+  return bytes <= VYRE_SHORT_BYTES ? VYRE_SHORT : bytes <= VYRE_LONG_BYTES ? VYRE_MEDIUM : VYRE_LONG;
+}
 
 enum vyre_arena_kind {
   VYRE_ARENA_STORAGE, /* what kernels use */
@@ -26,7 +39,8 @@ struct vyre_block {
   VkDeviceMemory memory;
   char *mapped;      /* NULL: the host does not see it */
   uint64_t bytes;
-  vyre_chunk *first; /* NULL: one buffer has all of it */
+  enum vyre_length length; /* of its buffers; LONG: one has all of it */
+  vyre_chunk *first; /* NULL in a LONG one */
   bool is_dedicated; /* one buffer of kompute's, with which it goes */
   bool is_idle;      /* nothing of it is taken, */
   uint64_t since;    /* and that is how long: the order in which blocks came to be so */
@@ -34,7 +48,7 @@ struct vyre_block {
 
 /* Under memory_lock. */
 typedef struct vyre_arena {
-  vyre_tlsf ranges;
+  vyre_tlsf ranges[VYRE_LONG]; /* of the blocks for shorter ones, by length */
   vyre_block *blocks;
   uint64_t block_count, used, reserved, idle, peak, turn;
 } vyre_arena;
@@ -48,24 +62,27 @@ typedef struct vyre_allocation {
   uint64_t taken;    /* bytes of the block */
 } vyre_allocation;
 
-/* Bytes: in buffers, in blocks, in blocks of which nothing is taken, the most that ever were in buffers, and free in one piece. */
+/* Bytes: in buffers, in blocks, in blocks of which nothing is taken, the most that ever were in buffers, free in one piece, and in
+   blocks for short buffers. */
 typedef struct vyre_arena_facts {
-  uint64_t blocks, used, reserved, idle, peak, longest;
+  uint64_t blocks, used, reserved, idle, peak, longest, in_short;
 } vyre_arena_facts;
 
 struct vyre_device;
 
-/* A buffer of so many bytes: VK_NOT_READY where no block has room for it. A failure is remembered, and leaves nothing. */
-VkResult vyre_allocate(struct vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, vyre_allocation *out);
+/* A buffer of so many bytes, in a block for its length or, if ``is_anywhere``, also in one for others: VK_NOT_READY where none has
+   room for it. A failure is remembered, and leaves nothing. */
+VkResult vyre_allocate(
+    struct vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out);
 /* True: there are more idle blocks now than are to be kept. What the device does with the buffer has ended. */
 bool vyre_free(struct vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation);
-/* Makes a block of the memory of the tensor that this thread has made last. With ``out`` it is dedicated: that is its buffer, of
-   so many bytes. A failure is remembered. */
+/* Makes a block of the memory of the tensor that this thread has made last, for buffers of that length. With ``out`` it is
+   dedicated: that is its buffer. A failure is remembered. */
 VkResult vyre_add_block(
-    struct vyre_device *device, enum vyre_arena_kind kind, bool is_long, vyre_allocation *out, vyre_block **block);
-/* Takes a block out that is idle, the one that is for longest, as long as idle ones have more bytes: it is a name from then on, by which
-   Python drops the tensor. NULL: there is none. */
-vyre_block *vyre_take_surplus(struct vyre_device *device, enum vyre_arena_kind kind, uint64_t keep_bytes);
+    struct vyre_device *device, enum vyre_arena_kind kind, enum vyre_length length, vyre_allocation *out, vyre_block **block);
+/* Takes a block out that is idle, the one that is for longest, if ``is_all`` or there are more than are to be kept: it is a name from
+   then on, by which Python drops the tensor. NULL: there is none. */
+vyre_block *vyre_take_surplus(struct vyre_device *device, enum vyre_arena_kind kind, bool is_all);
 void vyre_arena_facts_of(struct vyre_device *device, enum vyre_arena_kind kind, vyre_arena_facts *out);
 void vyre_arenas_close(struct vyre_device *device); /* before the device goes: destroys what buffers are left */
 

@@ -1,11 +1,13 @@
 """Memory of a device, in blocks that are kompute's tensors: included by _layer.pyx."""
 
 cdef extern from "arena.h" nogil:
+    enum: VYRE_SHORT_BYTES
     enum: VYRE_LONG_BYTES
     enum: VYRE_ARENA_STORAGE
     enum: VYRE_ARENA_STAGING
     enum: VK_NOT_READY
     ctypedef int vyre_arena_kind "enum vyre_arena_kind"
+    ctypedef int vyre_length "enum vyre_length"
     ctypedef struct vyre_block:
         pass
     ctypedef struct vyre_allocation:
@@ -19,14 +21,18 @@ cdef extern from "arena.h" nogil:
         uint64_t idle
         uint64_t peak
         uint64_t longest
-    VkResult vyre_allocate(vyre_device* device, vyre_arena_kind kind, uint64_t bytes, vyre_allocation* out)
+        uint64_t in_short
+    vyre_length vyre_length_of(uint64_t bytes)
+    VkResult vyre_allocate(
+        vyre_device* device, vyre_arena_kind kind, uint64_t bytes, c_bool is_anywhere, vyre_allocation* out)
     c_bool vyre_free(vyre_device* device, vyre_arena_kind kind, const vyre_allocation* allocation)
     VkResult vyre_add_block(
-        vyre_device* device, vyre_arena_kind kind, c_bool is_long, vyre_allocation* out, vyre_block** block)
-    vyre_block* vyre_take_surplus(vyre_device* device, vyre_arena_kind kind, uint64_t keep_bytes)
+        vyre_device* device, vyre_arena_kind kind, vyre_length length, vyre_allocation* out, vyre_block** block)
+    vyre_block* vyre_take_surplus(vyre_device* device, vyre_arena_kind kind, c_bool is_all)
     void vyre_arena_facts_of(vyre_device* device, vyre_arena_kind kind, vyre_arena_facts* out)
 
 
+SHORT_BYTES = <uint64_t> VYRE_SHORT_BYTES
 LONG_BYTES = <uint64_t> VYRE_LONG_BYTES
 
 
@@ -34,7 +40,7 @@ class ArenaFacts(NamedTuple):
     """Memory of one kind: the number of blocks, and bytes.
 
     ``used`` are in buffers, ``reserved`` in blocks, ``idle`` in blocks of which no buffer has anything, ``peak`` is the most
-    that ever was used, and ``longest`` is free in one piece.
+    that ever was used, ``longest`` is free in one piece, and ``in_short`` is reserved for buffers of up to SHORT_BYTES.
     """
 
     blocks: int
@@ -43,6 +49,7 @@ class ArenaFacts(NamedTuple):
     idle: int
     peak: int
     longest: int
+    in_short: int
 
 
 @cython.no_gc
@@ -67,8 +74,12 @@ cdef class Arena:
         self.forks = vyre_forks()
         self.tensors = {}
 
-    def take(self, uint64_t byte_len, str name not None, bint is_new=False) -> Allocation | Failure | None:
-        """Return a buffer of so many bytes; None where no block has room for it. ``is_new``: a block was just added for it.
+    def take(
+        self, uint64_t byte_len, str name not None, bint is_new=False, bint is_anywhere=False
+    ) -> Allocation | Failure | None:
+        """Return a buffer of so many bytes; None where no block has room for it.
+
+        ``is_new``: a block was just added for it. ``is_anywhere``: it may lie in a block for buffers of other lengths.
 
         Of a device that was lost or closed, or is the parent process's, it is a Failure of no call.
         """
@@ -80,7 +91,7 @@ cdef class Arena:
         if self.forks != vyre_forks() or vyre_is_lost(self.layer.device):
             return Failure("none", VK_ERROR_DEVICE_LOST, byte_len)
         thread.failure.call = VYRE_CALL_NONE
-        result = vyre_allocate(self.layer.device, self.kind, byte_len, &made.raw)
+        result = vyre_allocate(self.layer.device, self.kind, byte_len, is_anywhere, &made.raw)
         if result == VK_SUCCESS:
             made.byte_len, made.name = byte_len, name
             made.link(self)
@@ -92,14 +103,14 @@ cdef class Arena:
         thread.failure = before
         return None if result == VK_NOT_READY else Failure(CALLS[noted.call], result, noted.bytes)
 
-    def add_block(self, make, tuple arguments not None, uint64_t byte_len, bint is_mapped) -> None:
+    def add_block(self, make, tuple arguments not None, uint64_t byte_len, uint64_t buffer_bytes, bint is_mapped) -> None:
         """Call ``make(*arguments)``, which creates one kompute tensor of a word, and have it be a block of so many bytes.
 
-        ``is_mapped``: of memory that the host can write, if the device has such.
+        It is for buffers of about ``buffer_bytes``. ``is_mapped``: of memory that the host can write, if the device has such.
 
         After a failure, which ``call_and_note`` returns, nothing is left of it.
         """
-        self.made_block(make, arguments, byte_len, is_mapped, None, None)
+        self.made_block(make, arguments, byte_len, buffer_bytes, is_mapped, None, None)
 
     def export(self, make, tuple arguments not None, uint64_t byte_len, str name not None) -> tuple[Allocation, ExportedMemory]:
         """As ``add_block``, for one buffer that other APIs of the device are to see; returns it, and its memory.
@@ -109,11 +120,12 @@ cdef class Arena:
         cdef Allocation made = Allocation.__new__(Allocation)
         cdef ExportedMemory exported = ExportedMemory.__new__(ExportedMemory)
         made.byte_len, made.name = byte_len, name
-        self.made_block(make, arguments, byte_len, False, made, exported)
+        self.made_block(make, arguments, byte_len, byte_len, False, made, exported)
         return made, exported
 
     cdef int made_block(
-        self, make, tuple arguments, uint64_t byte_len, bint is_mapped, Allocation buffer, ExportedMemory exported
+        self, make, tuple arguments, uint64_t byte_len, uint64_t buffer_bytes, bint is_mapped, Allocation buffer,
+        ExportedMemory exported,
     ) except -1:
         cdef vyre_thread* thread = vyre_this_thread()
         cdef vyre_thread outer
@@ -133,7 +145,8 @@ cdef class Arena:
             if exported is not None and thread.failure.call == VYRE_CALL_NONE:
                 exported.fill(self.layer)
             if thread.failure.call == VYRE_CALL_NONE:
-                vyre_add_block(device, self.kind, byte_len > VYRE_LONG_BYTES, NULL if buffer is None else &buffer.raw, &block)
+                vyre_add_block(
+                    device, self.kind, vyre_length_of(buffer_bytes), NULL if buffer is None else &buffer.raw, &block)
             if block == NULL:
                 tensor = None  # kompute destroys what it knows of
             else:
@@ -147,17 +160,17 @@ cdef class Arena:
             vyre_end_making(&outer)
         return 0
 
-    def trim(self, uint64_t keep_bytes=0) -> int:
-        """Give blocks back that nobody uses, as long as there are more than so many bytes of them; returns how many went."""
-        return self.drop_surplus(keep_bytes)
+    def trim(self) -> int:
+        """Give all blocks back that nobody uses; returns how many there were."""
+        return self.drop_surplus(True)
 
-    cdef int drop_surplus(self, uint64_t keep_bytes) noexcept:
+    cdef int drop_surplus(self, bint is_all) noexcept:
         cdef int count = 0
-        cdef vyre_block* block = vyre_take_surplus(self.layer.device, self.kind, keep_bytes)
+        cdef vyre_block* block = vyre_take_surplus(self.layer.device, self.kind, is_all)
         while block != NULL:
             count += 1
             self.tensors.pop(<size_t> block, None)  # kompute frees it
-            block = vyre_take_surplus(self.layer.device, self.kind, keep_bytes)
+            block = vyre_take_surplus(self.layer.device, self.kind, is_all)
         if count:
             vyre_count(self.layer.device, VYRE_MEMORY_FLUSHES, 1)
         return count
@@ -167,7 +180,7 @@ cdef class Arena:
         """How much memory there is, and how much of it is used."""
         cdef vyre_arena_facts found
         vyre_arena_facts_of(self.layer.device, self.kind, &found)
-        return ArenaFacts(found.blocks, found.used, found.reserved, found.idle, found.peak, found.longest)
+        return ArenaFacts(found.blocks, found.used, found.reserved, found.idle, found.peak, found.longest, found.in_short)
 
     def by_name(self) -> dict[str, tuple[int, int]]:
         """Return how many buffers of each name there are, and how many bytes they have together."""
@@ -220,7 +233,7 @@ cdef class Allocation:
             arena.first = self.older
         # What a forked child has inherited is its parent's.
         if arena.forks == vyre_forks() and vyre_free(arena.layer.device, arena.kind, &self.raw):
-            arena.drop_surplus(arena.layer.device.config.memory_cache_bytes)
+            arena.drop_surplus(False)
 
     @property
     def handle(self) -> int:

@@ -51,6 +51,7 @@ PAGES = (
                 "What a device is", "vulkan.devices", "PhysicalDevice DeviceType DeviceLimits", "`devices()` returns these."
             ),
             _section("Warming", "runtime.warming", "WarmReport", "`Driver.warm` returns it."),
+            _section("Memory", "kompute.blocks", "MemoryFacts", "`Driver.memory` is one."),
             _section("Profiles", "", "Profile", "`Driver.profile` and `DriverPool.profile` return it."),
             _section("The package", "", "__version__ get_include errors kernels"),
             _section("What upstream hands over", "", "from_artifact"),

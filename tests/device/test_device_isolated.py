@@ -170,6 +170,21 @@ def test_results_of_small_calls_take_no_shared_memory_and_stay_as_they_are(isola
     ] * 2
 
 
+def test_the_memory_of_the_process_is_told_and_given_back(isolated: Driver) -> None:
+    before = isolated.memory.used
+    buffer = isolated.empty(70 << 20, np.uint8, "long")
+    held = isolated.memory
+    buffer.close()
+    isolated.trim()
+    after = isolated.memory
+    assert (held.used - before, held.by_name["long"], after.used, after.reserved < held.reserved) == (
+        70 << 20,
+        (1, 70 << 20),
+        before,
+        True,
+    )
+
+
 def test_buffers_stay_in_the_process_and_do_what_buffers_do(isolated: Driver, saxpy: Kernel) -> None:
     x, y = isolated.buffer(X, "x"), isolated.zeros(1000, np.float32)
     assert saxpy(x, y, **PUSHED) is y

@@ -6,6 +6,7 @@ lavapipe's one memory type is all of these, so taking it for a discrete GPU walk
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 import time
 
@@ -15,7 +16,7 @@ import pytest
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.vulkan.layer import _layer, enable
-from vyre_driver.vulkan.layer._layer import LONG_BYTES
+from vyre_driver.vulkan.layer._layer import LONG_BYTES, SHORT_BYTES
 
 pytestmark = pytest.mark.device
 
@@ -24,6 +25,12 @@ layout(local_size_x = 64) in;
 layout(binding = 0) readonly buffer X { float x[]; };
 layout(binding = 1) buffer Y { float y[]; };
 void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = y[i] + x[i]; }
+"""
+PAST_THE_END = """#version 450
+layout(local_size_x = 64) in;
+layout(push_constant) uniform Push { uint end; };
+layout(binding = 0) writeonly buffer Y { uint y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < end) y[i] = 7; }
 """
 
 
@@ -204,3 +211,46 @@ def test_one_allocation_serves_thousands_of_buffers(driver: Driver) -> None:
     kept = [driver.empty(1024, np.float32) for _ in range(5000)]
     assert driver.context.device.counters()["memory_allocated"] - before <= 10
     assert len({buffer.memory.handle for buffer in kept}) == 5000
+
+
+def test_memory_that_others_had_is_zero_where_zeros_are_promised(place: tuple[Driver, bool, bool]) -> None:
+    driver = place[0]
+    partly = driver.compile(SpirvModule.from_glsl(PAST_THE_END))
+    for length in (1, 1000, 300_001):
+        dirty = [driver.empty(length, np.uint32) for _ in range(8)]
+        for buffer in dirty:
+            buffer.fill(0xFFFFFFFF)
+        del buffer
+        dirty.clear()
+        zeros = [driver.zeros(length, np.uint32) for _ in range(4)]
+        output = partly(out_shapes={"y": length}, push_constants={"end": 1}, workgroups=(1,))
+        assert [(buffer.read() != 0).sum() for buffer in zeros] == [0] * 4
+        assert output.tolist() == [7] + [0] * (length - 1)
+
+
+def test_a_write_past_the_end_of_a_buffer_changes_no_other_of_its_block(place: tuple[Driver, bool, bool]) -> None:
+    driver = place[0]
+    kernel = driver.compile(SpirvModule.from_glsl(PAST_THE_END))
+    buffers = [driver.zeros(64, np.uint32) for _ in range(32)]
+    for buffer in buffers[::2]:
+        kernel(buffer, push_constants={"end": 64 * 1000}, workgroups=(1000,))
+    assert [buffer.read().tolist() for buffer in buffers] == [[7] * 64, [0] * 64] * 16
+
+
+def test_blocks_for_longer_buffers_grow_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Driver() as driver:
+        physical = driver.context.device.physical
+        few = dataclasses.replace(physical, limits=dataclasses.replace(physical.limits, max_memory_allocation_count=256))
+        monkeypatch.setattr(driver.context.device, "physical", few)
+        kept = [driver.empty(SHORT_BYTES + 1, np.uint8) for _ in range(600)]
+        facts = driver.memory
+        assert (facts.blocks < 256, facts.reserved < 1.1 * facts.used, len(kept)) == (True, True, 600)
+
+
+def test_a_short_buffer_lies_among_longer_ones_where_nothing_else_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_MEMORY_LIMIT", "8M")
+    with Driver() as driver:
+        long = [driver.empty(2 << 20, np.uint8) for _ in range(4)]
+        long.pop().close()
+        kept = [driver.empty(1500 << 10, np.uint8), driver.empty(300 << 10, np.uint8)]
+        assert (driver.memory.blocks, driver.memory.reserved, len(kept)) == (4, 8 << 20, 2)

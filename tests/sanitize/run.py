@@ -58,7 +58,7 @@ INTERPRETER = "_PyEval_EvalFrameDefault"
 def build(name: str, folder: Path) -> Path:
     """Compile layer, mock driver and harness."""
     program = folder / name.replace(" ", "_")
-    headers = (VULKAN, VULKAN / "layer", VULKAN.parent / "include")
+    headers = (VULKAN, VULKAN / "layer", VULKAN.parent / "include", ROOT / "build" / "vulkan")  # the last: made by the build
     include = (*(f"-I{folder}" for folder in headers), f"-I{sysconfig.get_path('include')}")
     subprocess.run(
         [str(shutil.which("cc")), *FLAGS, *BUILDS[name], *include, *map(str, SOURCES), WRAPPED, "-o", str(program)], check=True

@@ -37,6 +37,16 @@ with Driver() as driver:
         print(definition.name)
 """
 
+# A device that has 4,096 allocations in all fails the next one.
+MANY_BUFFERS = """
+import numpy as np
+from vyre_driver import Driver
+with Driver() as driver:
+    kept = [driver.empty(256, np.uint32) for _ in range(100_000)]
+    kept[-1].fill(99_999)
+    print(f"{len(kept)} buffers, the last has {kept[-1].read()[0]}")
+"""
+
 
 @pytest.mark.parametrize("family", [FAMILIES[0], *(pytest.param(one, marks=pytest.mark.thorough) for one in FAMILIES[1:])])
 def test_every_shipped_shader_compiles_for_amds_devices(family: str, tmp_path: Path) -> None:
@@ -81,3 +91,9 @@ def test_doctor_finds_a_weak_device_well(weak: dict[str, str], run_cli: RunChild
 def test_kernels_give_right_results_on_a_weak_device(weak: dict[str, str], run_python: RunChild) -> None:
     done = run_python("-c", KERNELS_RUN, env=weak)
     assert (done.status, len(done.stdout.split()), done.complaint) == (0, 11, []), done.stderr
+
+
+@pytest.mark.device
+def test_100000_buffers_are_had_where_4096_allocations_are_all(weak: dict[str, str], run_python: RunChild) -> None:
+    done = run_python("-c", MANY_BUFFERS, env=weak)
+    assert (done.status, done.stdout, done.complaint) == (0, "100000 buffers, the last has 99999\n", []), done.stderr

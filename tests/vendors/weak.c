@@ -1,7 +1,7 @@
 /* A Vulkan layer that tells of a device as weak as many are, and holds whoever uses it to that.
 
-   16 KiB of workgroup memory, 128 invocations, storage buffers of 128 MiB whose offsets are multiples of 256, no numbers of 8, 16
-   and 64 bits, subgroups of 4 to 64. A device that is opened with a feature it does not have is refused, as any would; a buffer
+   16 KiB of workgroup memory, 128 invocations, storage buffers of 128 MiB whose offsets are multiples of 256, 4,096 allocations of
+   memory, no numbers of 8, 16 and 64 bits, subgroups of 4 to 64. A device that is opened with a feature it does not have is refused, as any would; a buffer
    that is bound at another offset, or too much of one, ends the process, where a real device would read something else. */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +11,9 @@
 #include "layer_below.h"
 
 enum { SHARED = 16384, INVOCATIONS = 128, DEEP = 64, RANGE = 128 << 20, ALIGNMENT = 256, PUSH = 128, UNIFORM = 16384 };
-enum { NARROWEST = 4, WIDEST = 64 };
+enum { NARROWEST = 4, WIDEST = 64, ALLOCATIONS = 4096 };
+
+static _Atomic int allocations; /* of all devices */
 
 /* What stands below, the same for every instance; asked for later, the loader would give what stands on top. */
 static struct {
@@ -35,6 +37,7 @@ static void weaken_limits(VkPhysicalDeviceLimits *limits) {
   at_most(&limits->maxStorageBufferRange, RANGE);
   at_most(&limits->maxUniformBufferRange, UNIFORM);
   at_most(&limits->maxPushConstantsSize, PUSH);
+  at_most(&limits->maxMemoryAllocationCount, ALLOCATIONS);
   limits->minStorageBufferOffsetAlignment = ALIGNMENT;
   limits->minUniformBufferOffsetAlignment = ALIGNMENT;
 }
@@ -149,9 +152,24 @@ static VKAPI_ATTR void VKAPI_CALL update_sets(
   ((PFN_vkUpdateDescriptorSets)next_device(device, "vkUpdateDescriptorSets"))(device, count, writes, copies, copied);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
+    VkDevice device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
+  if (allocations >= ALLOCATIONS) return VK_ERROR_TOO_MANY_OBJECTS;
+  VkResult result = ((PFN_vkAllocateMemory)next_device(device, "vkAllocateMemory"))(device, info, allocator, out);
+  if (result == VK_SUCCESS) allocations++;
+  return result;
+}
+
+static VKAPI_ATTR void VKAPI_CALL free_memory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks *allocator) {
+  if (memory) allocations--;
+  ((PFN_vkFreeMemory)next_device(device, "vkFreeMemory"))(device, memory, allocator);
+}
+
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
   if (strcmp(name, "vkUpdateDescriptorSets") == 0) return (PFN_vkVoidFunction)update_sets;
+  if (strcmp(name, "vkAllocateMemory") == 0) return (PFN_vkVoidFunction)allocate_memory;
+  if (strcmp(name, "vkFreeMemory") == 0) return (PFN_vkVoidFunction)free_memory;
   return next_device(device, name);
 }
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.isolated.arena import Encoded
+    from vyre_driver.kompute.blocks import MemoryFacts
     from vyre_driver.profiling.recorder import Recording
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.kernel import Kernel
@@ -274,6 +275,14 @@ class Work:
         """Return the driver's report."""
         return self._driver.report()
 
+    def memory(self) -> MemoryFacts:
+        """Return how much memory the driver's buffers have."""
+        return self._driver.memory
+
+    def trim(self) -> None:
+        """Give idle blocks of memory back."""
+        self._driver.trim()
+
     def snapshot(self) -> dict[str, Any]:
         """Return what is known of the driver."""
         return self._driver.context.snapshot()
@@ -361,7 +370,7 @@ _STEPS = frozenset(
         "fill",
         "copy",
     }
-    | {"trace", "disassemble", "report", "snapshot", "assert_warm", "close", "start_profile", "end_profile"}
+    | {"trace", "disassemble", "report", "memory", "trim", "snapshot", "assert_warm", "close", "start_profile", "end_profile"}
 )
 
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import TuningSpace
     from vyre_driver.ir.program import GivesProgram, Program
+    from vyre_driver.kompute.blocks import MemoryFacts
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel import Kernel
@@ -239,6 +240,16 @@ class IsolatedDriver(BaseDriver):
         """Refuse to compile from now on, as ``Driver.assert_warm``, in later processes too."""
         self._job["must_be_warm"] = True
         self.child().ask("assert_warm", "assert_warm")
+
+    @property
+    def memory(self) -> MemoryFacts:
+        """What ``Driver.memory`` is in the child, which has the buffers."""
+        facts: MemoryFacts = self.child().ask("the facts of the memory", "memory")
+        return facts
+
+    def trim(self) -> None:
+        """Give blocks of memory back to the device, as ``Driver.trim``."""
+        self.child().ask("giving memory back", "trim")
 
     def report(self) -> dict[str, object]:
         """Return what ``Driver.report`` gives in the child."""

@@ -120,6 +120,11 @@ def test_memory_is_counted_by_the_names_of_buffers(driver: Driver) -> None:
     found = driver.context.snapshot()["memory"]["buffers"]
     assert (found["weights"], found["(calls)"]) == ((2, 8000), (2, 800))
     assert values(driver, "memory_bytes") == {"": sum(byte_len for _, byte_len in found.values())}
+    shown = values(driver, "buffers", "buffer"), values(driver, "buffer_bytes", "buffer")
+    assert shown == ({name: number for name, (number, _) in found.items()}, {name: size for name, (_, size) in found.items()})
+    more = [driver.empty(number, np.uint32, f"more {number}") for number in range(1000, 1040)]
+    sizes = {"weights": 8000, **{one.name: 4 * number for number, one in enumerate(more, 1000) if number >= 1009}}
+    assert values(driver, "buffer_bytes", "buffer") == sizes
     weights[0].close()
     assert driver.context.snapshot()["memory"]["buffers"]["weights"] == (1, 4000)
 

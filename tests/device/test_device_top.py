@@ -13,11 +13,11 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver.cli.top import read_processes
+from vyre_driver.cli.top import SeenDriver, look_at_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,8 +71,11 @@ def started(place: Path, children: Path) -> Iterator[Callable[..., Shown]]:
         one.process.communicate()
 
 
-def shown(run_here: RunChild, *options: str) -> Any:  # noqa: ANN401 -- JSON
-    return json.loads(run_here("top", "--json", *options).stdout)
+def shown(run_here: RunChild) -> dict[int, SeenDriver]:
+    """Return the drivers that ``top --json`` prints, by their process."""
+    found = json.loads(run_here("top", "--json").stdout)
+    assert found["unread"] == {}
+    return {one["pid"]: SeenDriver(**one) for one in found["drivers"]}
 
 
 def names(place: Path) -> list[str]:
@@ -86,17 +89,17 @@ def test_what_a_process_does_is_shown_and_its_socket_goes_with_it(
     modes = [path.lstat().st_mode & 0o777 for path in (place, *place.iterdir())]
     found = shown(run_here)
     plain = run_here("top")
-    by_pid = {each["pid"]: each for each in found["processes"]}
-    (driver,) = by_pid[one.process.pid]["drivers"]
-    assert (modes, set(by_pid), found["unread"]) == ([0o700, 0o600, 0o600], {one.process.pid, other.process.pid}, [])
-    assert (by_pid[one.process.pid]["command"], driver["number"], driver["failures"]) == ("shown.py", 1, 1)
-    (kernel,) = driver["kernels"]
-    assert kernel["name"].startswith("saxpy")
-    assert abs(driver["dispatches"] - kernel["dispatches"]) <= 1
-    assert kernel["dispatches"] > 0 < kernel["total_ns"]
-    assert driver["per_second"]["dispatches"] > 0 < driver["per_second"]["bytes_up"]
-    assert {"name": "weights\x1b[31m", "count": 1, "bytes": 4000} in driver["buffers"]
-    assert driver["bytes_up"] >= 2 * driver["bytes_down"] > 0
+    driver, later = found[one.process.pid], shown(run_here)[one.process.pid]
+    assert (modes, set(found)) == ([0o700, 0o600, 0o600], {one.process.pid, other.process.pid})
+    assert (driver.command, driver.number, driver.metrics["events_total"]["failure"]) == ("shown.py", "1", 1)
+    (kernel,) = driver.metrics["kernel_dispatches_total"]
+    assert kernel.startswith("saxpy")
+    assert abs(driver.value("events_total", "dispatch") - driver.value("kernel_dispatches_total", kernel)) <= 1
+    assert 0 < driver.value("kernel_dispatches_total", kernel) < later.value("kernel_dispatches_total", kernel)
+    assert driver.value("kernel_seconds_total", kernel) > 0
+    name = "weights\x1b[31m"
+    assert (driver.value("buffers", name), driver.value("buffer_bytes", name)) == (1, 4000)
+    assert driver.value("moved_bytes_total", "up") >= 2 * driver.value("moved_bytes_total", "down") > 0
     lines = plain.stdout.splitlines()
     assert (plain.status, plain.stderr, lines[0]) == (0, "", "2 processes, 2 drivers")
     assert ("\x1b" in plain.stdout, sum("weights\\x1b[31m: 4.0 kB in 1 buffer" in line for line in lines)) == (False, 2)
@@ -113,8 +116,7 @@ def test_what_a_killed_process_leaves_is_removed(place: Path, started: Callable[
     one.process.send_signal(signal.SIGKILL)
     one.process.wait()
     assert (len(before), names(place)) == (2, before)
-    found = shown(run_here)
-    assert ([each["pid"] for each in found["processes"]], found["unread"]) == ([other.process.pid], [])
+    assert list(shown(run_here)) == [other.process.pid]
     assert [int(name.partition("-")[0]) for name in names(place)] == [other.process.pid]
     other.process.kill()
     other.process.wait()
@@ -127,8 +129,7 @@ def test_a_forked_child_leaves_the_socket_to_its_parent(
     place: Path, started: Callable[..., Shown], run_here: RunChild, how: str
 ) -> None:
     one = started("fork", *(["at once"] if how == "at once" else []))
-    found = shown(run_here)
-    assert ([each["pid"] for each in found["processes"]], len(names(place))) == ([one.process.pid], 1)
+    assert (list(shown(run_here)), len(names(place))) == ([one.process.pid], 1)
     one.end()
     assert names(place) == []
 
@@ -162,11 +163,11 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
                 peer.close()
             else:
                 stack.enter_context(peer)
-        assert (served > 20, served < 1000, refused > 100) == (True, True, True)
+        assert (served > 10, served < 1000, refused > 100) == (True, True, True)
         deadline = time.monotonic() + SOON_S
-        while not (processes := read_processes(5)[0]) and time.monotonic() < deadline:
+        while not (drivers := look_at_all(5).drivers) and time.monotonic() < deadline:
             time.sleep(0.05)
-    assert [each.pid for each in processes] == [one.process.pid]
+    assert [each.pid for each in drivers] == [one.process.pid]
     right, dispatches, _ = one.end()
     assert right == dispatches > 0
 
@@ -184,11 +185,11 @@ def test_signals_of_a_process_that_is_looked_at_all_reach_its_own_handler(
         sent += 1
         time.sleep(rng.random() * 0.004)
         if rng.random() < 0.1:
-            looks += len(read_processes(1)[0])
-    found = shown(run_here)
+            looks += len(look_at_all(1).drivers)
+    found = list(shown(run_here))
     right, dispatches, came = one.end()
     assert (right == dispatches > 0, 0 < came <= sent, looks > 0) == (True, True, True)
-    assert [each["pid"] for each in found["processes"]] == [one.process.pid]
+    assert found == [one.process.pid]
 
 
 def test_a_terminal_shows_it_again_and_again_until_ctrl_c(place: Path, started: Callable[..., Shown]) -> None:
@@ -231,9 +232,9 @@ def test_an_isolated_driver_is_shown_by_the_process_that_has_its_device(
         "    driver.compile(shipped_module('saxpy'))(x, x, alpha=2.0, count=100)\n"
         "    command = [sys.executable, '-m', 'vyre_driver', 'top', '--json']\n"
         "    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)\n"
-        "    (one,) = found['processes']\n    print(one['pid'] == driver.pid, one['drivers'][0]['dispatches'])"
+        "    (one,) = found['drivers']\n    print(one['pid'] == driver.pid, one['metrics']['events_total']['dispatch'])"
     )
     done = run_python("-c", code)
-    assert (done.status, done.stdout) == (0, "True 1\n"), done.stderr
-    assert shown(run_here)["processes"] == []
+    assert (done.status, done.stdout) == (0, "True 1.0\n"), done.stderr
+    assert shown(run_here) == {}
     assert names(place) == []

@@ -231,17 +231,18 @@ def test_what_dask_gives_up_is_told_as_a_lost_worker() -> None:
 
 
 def test_metrics_of_processes_become_one_text_with_each_family_once() -> None:
-    calls = '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{number="1"} 3\n'
+    calls = '# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{number="1\r\x85"} 3\n'
     one = f"{calls}# HELP up Up.\n# TYPE up gauge\nup 1\n"
-    assert merged("worker", [("tcp://a:1", one), ("tcp://b:1", one)]).splitlines() == [
+    assert merged("worker", [("tcp://a:1", one), ("tcp://b:1", one)]).split("\n") == [
         "# HELP calls_total Calls.",
         "# TYPE calls_total counter",
-        'calls_total{worker="tcp://a:1",number="1"} 3',
-        'calls_total{worker="tcp://b:1",number="1"} 3',
+        'calls_total{worker="tcp://a:1",number="1\r\x85"} 3',
+        'calls_total{worker="tcp://b:1",number="1\r\x85"} 3',
         "# HELP up Up.",
         "# TYPE up gauge",
         'up{worker="tcp://a:1"} 1',
         'up{worker="tcp://b:1"} 1',
+        "",
     ]
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from vyre_driver import settings
-from vyre_driver.cli.top import SeenBuffers, SeenDriver, SeenKernel, SeenProcess, Unread, lines_of, rates_of, read_processes
+from vyre_driver.cli.top import Look, SeenDriver, lines_of, look_at_all
 from vyre_driver.telemetry import serving
 
 if TYPE_CHECKING:
@@ -23,21 +22,12 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
-DRIVER: dict[str, Any] = {
-    "number": 1,
-    "device": "a GPU",
-    "uuid": "00",
-    "is_lost": False,
-    "events": {kind: {"count": 3, "total_ns": 5} for kind in ("dispatch", "compile", "failure")},
-    "failures": [],
-    "kernels": [{"name": "k", "dispatches": 3, "total_ns": 5, "device_ns": 0}],
-    "in_flight": 0,
-    "moved": {"up": 1, "down": 2},
-    "memory_bytes": 7,
-    "buffers": [{"name": "b", "count": 1, "bytes": 7}],
-    "cache": {"hit": 1},
-}
-DOCUMENT: dict[str, Any] = {"schema": 1, "pid": 7, "command": "x", "taken_ns": 5, "drivers": [DRIVER]}
+METRICS = """# HELP vyre_driver_info What the driver runs on.
+vyre_driver_info{device="a \\"GPU\\"",uuid="00",number="1",vulkan="1.3",command="serve.py"} 1
+vyre_driver_kernel_dispatches_total{device="a \\"GPU\\"",uuid="00",number="1",kernel="C:\\\\n\\nk"} 3
+vyre_driver_failures_total{device="a \\"GPU\\"",uuid="00",number="1",operation="compile",code="2201"} 2
+vyre_driver_memory_bytes{device="a \\"GPU\\"",uuid="00",number="1"} 7
+"""
 NO_DRIVER = "what it sends is not what a driver shows"
 
 
@@ -92,47 +82,55 @@ def without_end(end: socket.socket) -> None:
         end.sendall(b" " * 65536)
 
 
-def wrong(**changes: object) -> bytes:
-    return json.dumps({**DOCUMENT, "drivers": [{**DRIVER, **changes}]}).encode()
+def valued(value: str) -> bytes:
+    return METRICS.encode().replace(b"} 7", b"} " + value.encode())
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (sending(b""), NO_DRIVER),
         (sending(b"\xff\x00garbage"), NO_DRIVER),
-        (sending(b"[" * 100_000), NO_DRIVER),
-        (sending(b"1" * 10_000), NO_DRIVER),
-        (sending(json.dumps(DOCUMENT).encode()[:-5]), NO_DRIVER),
-        (sending(json.dumps({**DOCUMENT, "schema": 2}).encode()), NO_DRIVER),
-        (sending(json.dumps({**DOCUMENT, "drivers": 3}).encode()), NO_DRIVER),
-        (sending(wrong(memory_bytes=-1)), NO_DRIVER),
-        (sending(wrong(memory_bytes=2**63)), NO_DRIVER),
-        (sending(wrong(memory_bytes=True)), NO_DRIVER),
-        (sending(wrong(memory_bytes=1.5)), NO_DRIVER),
-        (sending(wrong(device=["x"])), NO_DRIVER),
-        (sending(wrong(moved=None)), NO_DRIVER),
-        (sending(wrong(cache=[])), NO_DRIVER),
+        (sending(b"vyre_driver_memory_bytes 7\n"), NO_DRIVER),
+        (sending(b"other_memory_bytes{} 7\n"), NO_DRIVER),
+        (sending(METRICS.encode()[:-3]), NO_DRIVER),
+        (sending(METRICS.encode().replace(b"\n", b"\r\n")), NO_DRIVER),
+        (sending(valued("-1")), NO_DRIVER),
+        (sending(valued(str(2**63))), NO_DRIVER),
+        (sending(valued("NaN")), NO_DRIVER),
+        (sending(valued("+Inf")), NO_DRIVER),
+        (sending(valued("9" * 100_000)), NO_DRIVER),
+        (sending(valued("seven")), NO_DRIVER),
+        (sending(b"{" * 1_000_000), NO_DRIVER),
         (without_end, "it sends without end"),
         (lambda _: None, "it did not answer in time"),
     ],
-    ids=map(str, range(16)),
+    ids=map(str, range(14)),
 )
 def test_a_socket_that_lies_or_stalls_is_a_line_and_the_others_are_shown(
     place: Path, answer: Callable[[socket.socket], object], why: str
 ) -> None:
-    good = sending(json.dumps(DOCUMENT).encode())
-    with listening(place, "1-good.sock", good), listening(place, "2-bad.sock", answer):
+    good = sending(METRICS.encode())
+    with listening(place, "1-bad.sock", answer), listening(place, "2-good.sock", good):
         began = time.monotonic()
-        processes, unread = read_processes(0.3)
+        look = look_at_all(0.3)
         took_s = time.monotonic() - began
-    assert ([one.pid for one in processes], unread, took_s < 30) == ([7], [Unread("2-bad.sock", why)], True)
+    metrics = {
+        "info": {"1.3 serve.py": 1},
+        "kernel_dispatches_total": {"C:\\n\nk": 3},
+        "failures_total": {"compile 2201": 2},
+        "memory_bytes": {"": 7},
+    }
+    assert (look.drivers, look.unread, took_s < 30) == (
+        [SeenDriver(os.getpid(), "2-good.sock", "1", 'a "GPU"', "serve.py", metrics)],
+        {"1-bad.sock": why},
+        True,
+    )
 
 
 def test_a_socket_of_another_user_is_not_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vyre_driver.cli.top.peer_uid", lambda _: os.geteuid() + 1)
-    with listening(place, "1-a.sock", sending(json.dumps(DOCUMENT).encode())):
-        assert read_processes(0.3) == ([], [Unread("1-a.sock", "it belongs to another user")])
+    monkeypatch.setattr("vyre_driver.cli.top.peer", lambda _: (7, os.geteuid() + 1))
+    with listening(place, "1-a.sock", sending(METRICS.encode())):
+        assert look_at_all(0.3)[1:] == ([], {"1-a.sock": "it belongs to another user"})
 
 
 def test_only_sockets_that_nobody_listens_to_are_removed(place: Path) -> None:
@@ -142,11 +140,11 @@ def test_only_sockets_that_nobody_listens_to_are_removed(place: Path) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
             end.bind(str(place / name))
     os.utime(place / ".old.sock", (1, 1))
-    with listening(place, "live.sock", sending(json.dumps(DOCUMENT).encode())):
-        processes, unread = read_processes(5)
+    with listening(place, "live.sock", sending(METRICS.encode())):
+        look = look_at_all(5)
         found = sorted(path.name for path in place.iterdir())
-    assert (found, len(processes)) == ([".young.sock", "kept.sock", "live.sock", "other"], 1)
-    assert unread == [Unread("kept.sock", "Connection refused")]
+    assert (found, len(look.drivers)) == ([".young.sock", "kept.sock", "live.sock", "other"], 1)
+    assert look.unread == {"kept.sock": "Connection refused"}
 
 
 class Opened:
@@ -187,7 +185,7 @@ def test_a_link_in_place_of_the_directory_is_not_followed(served: Path, caplog: 
 
 
 def test_whoever_is_another_user_gets_nothing(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "peer_uid", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr(serving, "peer", lambda _: (7, os.geteuid() + 1))
     driver = Opened()
     serving.serve(driver)  # type: ignore[arg-type]
     (path,) = served.iterdir()
@@ -197,13 +195,19 @@ def test_whoever_is_another_user_gets_nothing(served: Path, monkeypatch: pytest.
         assert end.recv(100) == b""
 
 
-def test_a_driver_that_cannot_be_looked_at_is_left_out(served: Path, caplog: pytest.LogCaptureFixture) -> None:
-    driver = Opened()  # which has no context
-    serving.serve(driver)  # type: ignore[arg-type]
+def test_a_driver_that_cannot_be_looked_at_or_has_too_much_to_show_is_left_out(
+    served: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {1: METRICS, 2: METRICS.replace("k", "k" * serving.MOST_BYTES), 4: METRICS.replace('number="1"', 'number="4"')}
+    monkeypatch.setattr(serving, "metrics_of", lambda drivers: texts[drivers[0].number])
+    drivers = [Opened() for _ in range(4)]
+    for number, driver in enumerate(drivers, 1):
+        driver.number = number
+        serving.serve(driver)  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING, "vyre_driver"):
-        (process,), unread = read_processes(30)
-    assert (process.pid, process.drivers, unread) == (os.getpid(), (), [])
-    assert "vyre-driver top sees nothing of driver 1" in caplog.text
+        look = look_at_all(30)
+    assert ([(one.pid, one.number) for one in look.drivers], look.unread) == ([(os.getpid(), "1"), (os.getpid(), "4")], {})
+    assert "vyre-driver top sees nothing of driver 3" in caplog.text
     assert [path.name.partition("-")[0] for path in served.iterdir()] == [str(os.getpid())]
 
 
@@ -219,30 +223,29 @@ def test_sockets_lie_where_only_their_user_may_enter(tmp_path: Path, monkeypatch
     assert (named, found) == (tmp_path / "vyre", [tmp_path / "state" / "vyre" / "run"] * 3)
 
 
-def driver(**changes: object) -> SeenDriver:
-    known: dict[str, Any] = {
-        "number": 1,
-        "device": "a GPU",
-        "is_lost": False,
-        "dispatches": 1200,
-        "compiles": 1,
-        "failures": 2,
-        "in_flight": 3,
-        "bytes_up": 4_000_000,
-        "bytes_down": 1000,
-        "memory_bytes": 5_000_000,
-        "hits": 1,
-        "misses": 0,
-        "kernels": (SeenKernel("saxpy", 1000, 12_000_000), SeenKernel("never", 0, 0)),
-        "buffers": (SeenBuffers("", 2, 10), SeenBuffers("weights", 1, 4_000_000)),
+def seen(number: str, **changes: dict[str, float]) -> SeenDriver:
+    metrics = {
+        "events_total": {"dispatch": 1200, "failure": 2},
+        "in_flight": {"": 3},
+        "moved_bytes_total": {"up": 4_000_000, "down": 1000},
+        "memory_bytes": {"": 5_000_000},
+        "cache_total": {"hit": 1},
+        **changes,
     }
-    return SeenDriver(**{**known, **changes})
+    return SeenDriver(7, "7.sock", number, "a GPU", "serve.py", metrics)
 
 
 def test_the_table_has_a_row_for_each_driver_with_its_kernels_and_buffers_below() -> None:
-    before = [SeenProcess(7, "serve.py", 0, (driver(dispatches=200, bytes_up=0),))]
-    now = [SeenProcess(7, "serve.py", 2_000_000_000, (driver(), driver(number=2, is_lost=True, kernels=(), buffers=())))]
-    assert list(lines_of(now, [Unread("x.sock", "it did not answer in time")], rates_of(before, now))) == [
+    busy = seen(
+        "1",
+        kernel_dispatches_total={"never": 0, "saxpy": 1000},
+        kernel_seconds_total={"saxpy": 0.012},
+        buffers={"": 2, "weights": 1},
+        buffer_bytes={"": 10, "weights": 4_000_000},
+    )
+    before = Look(1.0, [seen("1", events_total={"dispatch": 200}, moved_bytes_total={"down": 1000})], {})
+    now = Look(3.0, [busy, seen("2", device_lost={"": 1})], {"x.sock": "it did not answer in time"})
+    assert list(lines_of(before, now)) == [
         "1 process, 2 drivers",
         "PID  COMMAND   DRIVER  DEVICE  DISPATCHES  PER S  FAILED  IN FLIGHT  MEMORY    UP/S   DOWN/S  CACHE",
         "  7  serve.py       1  a GPU        1,200    500       2          3  5.0 MB  2.0 MB  0 bytes  1 hit, 0 misses",
@@ -253,9 +256,3 @@ def test_the_table_has_a_row_for_each_driver_with_its_kernels_and_buffers_below(
         "  7  serve.py       2  a GPU        1,200      -       2       lost  5.0 MB       -        -  1 hit, 0 misses",
         "x.sock: not shown, it did not answer in time",
     ]
-
-
-def test_a_process_that_counts_less_than_before_is_another_one_and_has_no_rate() -> None:
-    before = [SeenProcess(7, "a", 0, (driver(),))]
-    now = [SeenProcess(7, "b", 1_000_000_000, (driver(dispatches=5),))]
-    assert (rates_of(before, now), rates_of(now, now)) == ({}, {})

@@ -1,32 +1,30 @@
 """``vyre-driver top``: what the drivers of this user's processes do, again and again on a terminal, once elsewhere.
 
-Seen are processes that run with VYRE_TOP=1: a row for each driver, its kernels and its buffers below it. Nothing that a process
-sends is believed unseen.
+Seen are processes that run with VYRE_TOP=1: a row for each driver, its kernels and its buffers below it. A process sends text
+that Prometheus could read, of which nothing is believed: bytes, processes, time and numbers are bounded.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import select
+import re
 import socket
 import sys
 import time
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import settings
 from vyre_driver.cli.options import add_json, human_bytes, human_count, human_measure, print_json, printable, say
-from vyre_driver.display.line import aligned
+from vyre_driver.display.line import aligned, count
 from vyre_driver.errors import InvalidCommand
-from vyre_driver.telemetry.serving import SCHEMA, NoPlace, address, directory, listed, peer_uid, remove_stale
+from vyre_driver.telemetry.prometheus import PREFIX
+from vyre_driver.telemetry.serving import MOST_BYTES, NoPlace, address, directory, listed, peer, remove_stale
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-Seen: TypeAlias = "tuple[list[SeenProcess], list[Unread]]"
 _ANSWER_S = 1.0
 _INTERVAL_S = 1.0
 
@@ -39,18 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show them until Ctrl-C on a terminal; elsewhere, and with --once or --json, once."""
-    if options.json or options.once or not sys.stdout.isatty():
-        before = _read()
+    if options.json:
+        look = look_at_all(_ANSWER_S)
+        print_json({"drivers": [driver._asdict() for driver in look.drivers], "unread": look.unread})
+    elif options.once or not sys.stdout.isatty():
+        before = look_at_all(_ANSWER_S)
         time.sleep(_INTERVAL_S)
-        seen = _read()
-        rates = rates_of(before[0], seen[0])
-        if options.json:
-            print_json(_as_data(seen, rates))
-        else:
-            say("\n".join(map(printable, lines_of(*seen, rates))))  # a name may hold a line feed
-        return 0
-    with suppress(KeyboardInterrupt):  # which is the way out
-        _show()
+        say("\n".join(map(printable, lines_of(before, look_at_all(_ANSWER_S)))))  # a name may hold a line feed
+    else:
+        with suppress(KeyboardInterrupt):  # which is the way out
+            _show()
     return 0
 
 
@@ -61,35 +57,40 @@ def _show() -> None:
 
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        before: Seen = ([], [])
+        before = Look(0.0, [], {})
         while True:
-            seen = _read()
-            lines = [printable(line)[: console.width] for line in lines_of(*seen, rates_of(before[0], seen[0]))]
+            look = look_at_all(_ANSWER_S)
+            lines = [printable(line)[: console.width] for line in lines_of(before, look)]
             live.update(Text("\n".join(lines[: console.height])), refresh=True)
-            before = seen
+            before = look
             time.sleep(_INTERVAL_S)
 
 
-def _read() -> Seen:
-    try:
-        return read_processes(_ANSWER_S)
-    except NoPlace as error:
-        raise InvalidCommand(
-            f"no sockets can be looked for: {error}", fix="set XDG_RUNTIME_DIR to a directory that only you may enter"
-        ) from error
+class SeenDriver(NamedTuple):
+    """A driver as its process shows it: its metrics by name, without the prefix, and by the values of the labels they have."""
+
+    pid: int
+    socket: str
+    number: str
+    device: str
+    command: str
+    metrics: dict[str, dict[str, float]]
+
+    def value(self, name: str, labels: str = "") -> float:
+        """Return a metric, 0 where the process shows none."""
+        return self.metrics.get(name, {}).get(labels, 0.0)
+
+    def largest(self, name: str) -> list[tuple[str, float]]:
+        """Return the values of a metric by their labels, the largest first."""
+        return sorted(self.metrics.get(name, {}).items(), key=lambda item: -item[1])
 
 
-def _as_data(seen: Seen, rates: Rates) -> dict[str, object]:
-    """Return plain data: times in ns, and of each driver the rates of the last second, None where it was not there before."""
-    processes = []
-    for one in seen[0]:
-        drivers = [
-            {**asdict(driver), "per_second": None if rate is None else rate._asdict()}
-            for driver in one.drivers
-            for rate in [rates.get((one.pid, driver.number))]
-        ]
-        processes.append({"pid": one.pid, "command": one.command, "drivers": drivers})
-    return {"processes": processes, "unread": [asdict(one) for one in seen[1]]}
+class Look(NamedTuple):
+    """What was seen from a second of the monotonic clock on, and why the sockets that are not shown could not be read."""
+
+    at_s: float
+    drivers: list[SeenDriver]
+    unread: dict[str, str]
 
 
 _HEAD = (
@@ -99,274 +100,162 @@ _HEAD = (
 _LEFT = frozenset({1, 3, 11})
 _WIDEST = 28
 _SHOWN = 5
-_NS_PER_S = 1e9
 
 
-class Rate(NamedTuple):
-    """What a driver does in a second."""
-
-    dispatches: float
-    bytes_up: float
-    bytes_down: float
-
-
-Rates: TypeAlias = dict[tuple[int, int], Rate]
-"""By process and driver."""
-
-
-def rates_of(before: Sequence[SeenProcess], now: Sequence[SeenProcess]) -> Rates:
-    """Return what drivers that were there before, and have counted on since, do in a second."""
-    known = {(one.pid, driver.number): (one.taken_ns, driver) for one in before for driver in one.drivers}
-    found: Rates = {}
-    for one in now:
-        for driver in one.drivers:
-            taken_ns, old = known.get((one.pid, driver.number), (one.taken_ns, driver))
-            seconds = (one.taken_ns - taken_ns) / _NS_PER_S
-            grown = [
-                driver.dispatches - old.dispatches,
-                driver.bytes_up - old.bytes_up,
-                driver.bytes_down - old.bytes_down,
-            ]
-            if seconds > 0 and min(grown) >= 0:
-                found[one.pid, driver.number] = Rate(*(each / seconds for each in grown))
-    return found
-
-
-def lines_of(processes: Sequence[SeenProcess], unread: Sequence[Unread], rates: Rates) -> Iterator[str]:
-    """Yield the lines of the table."""
-    drivers = [(one, driver) for one in processes for driver in one.drivers]
-    yield f"{_several(len(processes), 'process', 'processes')}, {human_count(len(drivers), 'driver')}"
+def lines_of(before: Look, now: Look) -> Iterator[str]:
+    """Yield the lines of the table; rates are those of drivers that were there before."""
+    old = {(driver.socket, driver.number): driver for driver in before.drivers}
+    processes = len({driver.socket for driver in now.drivers})
+    yield f"{_several(processes, 'process')}, {count(len(now.drivers), 'driver')}"
     if not processes:
         yield f"no process of this user shows its drivers; those that start with {settings.TOP.variable}=1 do"
-    rows = [_row(one, driver, rates.get((one.pid, driver.number))) for one, driver in drivers]
+    rows = [_row(driver, old.get((driver.socket, driver.number)), now.at_s - before.at_s) for driver in now.drivers]
     head, *lines = aligned([_HEAD, *rows], _LEFT)
     if rows:
         yield head
-    for line, (_, driver) in zip(lines, drivers, strict=True):
+    for line, driver in zip(lines, now.drivers, strict=True):
         yield line
         yield from _details(driver)
-    for one in unread:
-        yield f"{one.name}: not shown, {one.why}"
+    for name, why in now.unread.items():
+        yield f"{name}: not shown, {why}"
 
 
-def _row(process: SeenProcess, driver: SeenDriver, rate: Rate | None) -> tuple[str, ...]:
-    state = "lost" if driver.is_lost else "-" if driver.in_flight is None else f"{driver.in_flight}"
+def _row(driver: SeenDriver, old: SeenDriver | None, seconds: float) -> tuple[str, ...]:
+    def rate(name: str, labels: str, show: Callable[[float], str]) -> str:
+        return "-" if old is None else show((driver.value(name, labels) - old.value(name, labels)) / seconds)
+
+    in_flight = f"{driver.value('in_flight'):.0f}" if "in_flight" in driver.metrics else "-"
     return (
-        f"{process.pid}",
-        process.command[:_WIDEST],
-        f"{driver.number}",
+        f"{driver.pid}",
+        driver.command[:_WIDEST],
+        driver.number[:_WIDEST],
         driver.device[:_WIDEST],
-        f"{driver.dispatches:,}",
-        "-" if rate is None else f"{rate.dispatches:,.0f}",
-        f"{driver.failures:,}",
-        state,
-        human_bytes(driver.memory_bytes),
-        "-" if rate is None else human_bytes(round(rate.bytes_up)),
-        "-" if rate is None else human_bytes(round(rate.bytes_down)),
-        f"{_several(driver.hits, 'hit', 'hits')}, {_several(driver.misses, 'miss', 'misses')}",
+        f"{driver.value('events_total', 'dispatch'):,.0f}",
+        rate("events_total", "dispatch", "{:,.0f}".format),
+        f"{driver.value('events_total', 'failure'):,.0f}",
+        "lost" if driver.value("device_lost") else in_flight,
+        _bytes(driver.value("memory_bytes")),
+        rate("moved_bytes_total", "up", _bytes),
+        rate("moved_bytes_total", "down", _bytes),
+        f"{_several(driver.value('cache_total', 'hit'), 'hit')}, {_several(driver.value('cache_total', 'miss'), 'miss')}",
     )
 
 
 def _details(driver: SeenDriver) -> Iterator[str]:
     """Yield the kernels with most dispatches, and the names of the largest buffers."""
-    kernels = sorted(driver.kernels, key=lambda one: -one.dispatches)
-    for one in kernels[:_SHOWN]:
-        mean = f", {human_measure(one.total_ns / one.dispatches / _NS_PER_S, 's')} each" if one.dispatches else ""
-        yield f"    kernel {one.name[:_WIDEST]}: {_several(one.dispatches, 'dispatch', 'dispatches')}{mean}"
+    kernels, buffers = driver.largest("kernel_dispatches_total"), driver.largest("buffer_bytes")
+    for name, number in kernels[:_SHOWN]:
+        mean = f", {human_measure(driver.value('kernel_seconds_total', name) / number, 's')} each" if number else ""
+        yield f"    kernel {name[:_WIDEST]}: {_several(number, 'dispatch')}{mean}"
     if len(kernels) > _SHOWN:
         yield f"    and {human_count(len(kernels) - _SHOWN, 'kernel')} more"
-    buffers = sorted(driver.buffers, key=lambda one: -one.bytes)
-    for two in buffers[:_SHOWN]:
-        name, number = two.name[:_WIDEST] or "(unnamed)", human_count(two.count, "buffer")
-        yield f"    memory {name}: {human_bytes(two.bytes)} in {number}"
+    for name, byte_len in buffers[:_SHOWN]:
+        number = driver.value("buffers", name)
+        yield f"    memory {name[:_WIDEST] or '(unnamed)'}: {_bytes(byte_len)} in {_several(number, 'buffer')}"
     if len(buffers) > _SHOWN:
         yield f"    and {human_count(len(buffers) - _SHOWN, 'name')} more"
 
 
-def _several(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
+def _bytes(number: float) -> str:
+    return human_bytes(round(number))
 
 
-_MOST_BYTES = 1 << 20
+def _several(number: float, what: str) -> str:
+    return f"{number:,.0f} {what}{'' if number == 1 else 'es' if what.endswith(('s', 'h')) else 's'}"
+
+
 _MOST_PROCESSES = 256
 _CHUNK_BYTES = 1 << 16
-_LARGEST = 1 << 63
+_LARGEST = 2.0**63
+_SAMPLE = re.compile(PREFIX + r"(\w+)\{(.*)\} (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
-@dataclass(frozen=True, slots=True)
-class SeenKernel:
-    """The kernels of one name: dispatches, and the ns of those that were waited for."""
-
-    name: str
-    dispatches: int
-    total_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class SeenBuffers:
-    """The buffers of one name: how many, and their bytes."""
-
-    name: str
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class SeenDriver:
-    """A driver as its process shows it; ``in_flight`` is None where nobody counts it."""
-
-    number: int
-    device: str
-    is_lost: bool
-    dispatches: int
-    compiles: int
-    failures: int
-    in_flight: int | None
-    bytes_up: int
-    bytes_down: int
-    memory_bytes: int
-    hits: int
-    misses: int
-    kernels: tuple[SeenKernel, ...]
-    buffers: tuple[SeenBuffers, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SeenProcess:
-    """A process that shows itself; ``taken_ns`` is when, by a clock that only goes on."""
-
-    pid: int
-    command: str
-    taken_ns: int
-    drivers: tuple[SeenDriver, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A socket that gave nothing that can be shown, and why."""
-
-    name: str
-    why: str
-
-
-def read_processes(within_s: float) -> tuple[list[SeenProcess], list[Unread]]:
+def look_at_all(within_s: float) -> Look:
     """Return what every process of this user shows, asked at once, and what could not be read in time.
 
-    Sockets that killed processes have left are removed. Raises NoPlace if there is no directory for them.
+    Sockets that killed processes have left are removed.
+
+    Raises
+    ------
+    InvalidCommand
+        If there is no directory for sockets.
     """
-    opened = directory()
+    try:
+        opened = directory()
+    except NoPlace as error:
+        fix = "set XDG_RUNTIME_DIR to a directory that only you may enter"
+        raise InvalidCommand(f"no sockets can be looked for: {error}", fix=fix) from error
+    look, asked = Look(time.monotonic(), [], {}), {}
     with ExitStack() as stack:
         stack.callback(os.close, opened)
         remove_stale(opened)
         names = sorted(name for name in listed(opened) if not name.startswith("."))
-        waiting: dict[int, _Answer] = {}
-        unread = [Unread(name, f"there are more than {_MOST_PROCESSES}") for name in names[_MOST_PROCESSES:]]
         for name in names[:_MOST_PROCESSES]:
             end = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            end.setblocking(False)
-            try:
-                end.connect(address(opened, name))
-                if peer_uid(end) != os.geteuid():
-                    raise OSError(0, "it belongs to another user")  # noqa: TRY301 -- told like the others
-            except OSError as error:
-                unread.append(Unread(name, error.strerror or str(error)))
-            else:
-                waiting[end.fileno()] = _Answer(name, end)
-        answers = list(waiting.values())
-        _receive(waiting, time.monotonic() + within_s)
-    seen = [one.process() for one in answers]
-    return (
-        sorted([one for one in seen if isinstance(one, SeenProcess)], key=lambda one: one.pid),
-        unread + [one for one in seen if isinstance(one, Unread)],
-    )
+            with _noting(look.unread, name):
+                asked[name] = end, _connected(end, address(opened, name))
+        for name, (end, pid) in asked.items():
+            with _noting(look.unread, name):
+                look.drivers.extend(_drivers_of(_received(end, look.at_s + within_s).decode(), pid, name))
+    look.unread.update(dict.fromkeys(names[_MOST_PROCESSES:], f"there are more than {_MOST_PROCESSES}"))
+    look.drivers.sort(key=lambda driver: driver.pid)
+    return look
 
 
-class _Answer:
-    """What comes from one socket."""
-
-    def __init__(self, name: str, end: socket.socket) -> None:
-        self.name, self.end = name, end
-        self.data = bytearray()
-        self.why = "it did not answer in time"
-
-    def receive(self) -> bool:
-        """Take what is there; returns whether more may come."""
-        try:
-            part = self.end.recv(_CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        except OSError as error:
-            self.why = error.strerror or str(error)
-            return False
-        self.data += part
-        self.why = "" if not part else "it sends without end" if len(self.data) > _MOST_BYTES else self.why
-        return bool(part) and len(self.data) <= _MOST_BYTES
-
-    def process(self) -> SeenProcess | Unread:
-        """Return what was read."""
-        if self.why:
-            return Unread(self.name, self.why)
-        try:
-            return _process_of(json.loads(self.data))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return Unread(self.name, "what it sends is not what a driver shows")
+@contextmanager
+def _noting(unread: dict[str, str], name: str) -> Iterator[None]:
+    """Note why a socket could not be read."""
+    try:
+        yield
+    except (BlockingIOError, TimeoutError):
+        unread[name] = "it did not answer in time"
+    except OSError as error:
+        unread[name] = error.strerror or str(error)
+    except ValueError:
+        unread[name] = "what it sends is not what a driver shows"
 
 
-def _receive(waiting: dict[int, _Answer], deadline: float) -> None:
-    poll = select.poll()
-    for number in waiting:
-        poll.register(number, select.POLLIN)
-    while waiting:
-        left_s = deadline - time.monotonic()
-        ready = poll.poll(max(0.0, left_s) * 1000)
-        if left_s <= 0 and not ready:
-            return
-        for number, _ in ready:
-            if not waiting[number].receive():
-                poll.unregister(number)
-                del waiting[number]
-        if left_s <= 0:
-            return
+def _connected(end: socket.socket, place: str) -> int:
+    """Connect without waiting, and return the process at the other end, which must be of this user."""
+    end.setblocking(False)
+    end.connect(place)
+    pid, uid = peer(end)
+    if uid != os.geteuid():
+        raise OSError(0, "it belongs to another user")
+    return pid
 
 
-def _process_of(data: Any) -> SeenProcess:  # noqa: ANN401 -- whatever JSON holds
-    """Return a document as a process; raises ValueError, KeyError, TypeError or AttributeError if it is none."""
-    if data["schema"] != SCHEMA:
-        raise ValueError("another version shows itself otherwise")
-    drivers = tuple([_driver_of(one) for one in data["drivers"]])
-    return SeenProcess(_count(data["pid"]), _text(data["command"]), _count(data["taken_ns"]), drivers)
+def _received(end: socket.socket, deadline: float) -> bytes:
+    """Return what a socket sends until its end: behind the deadline what is there already."""
+    data = b""
+    while len(data) <= MOST_BYTES:
+        end.settimeout(max(0.0, deadline - time.monotonic()))
+        part = end.recv(_CHUNK_BYTES)
+        if not part:
+            return data
+        data += part
+    raise OSError(0, "it sends without end")
 
 
-def _driver_of(data: Any) -> SeenDriver:  # noqa: ANN401 -- whatever JSON holds
-    events, cache = data["events"], data["cache"]
-    counts = {kind: _count(events[kind]["count"]) for kind in ("dispatch", "compile", "failure")}
-    kernels = [SeenKernel(_text(one["name"]), _count(one["dispatches"]), _count(one["total_ns"])) for one in data["kernels"]]
-    buffers = [SeenBuffers(_text(one["name"]), _count(one["count"]), _count(one["bytes"])) for one in data["buffers"]]
-    return SeenDriver(
-        _count(data["number"]),
-        _text(data["device"]),
-        bool(data["is_lost"]),
-        counts["dispatch"],
-        counts["compile"],
-        counts["failure"],
-        None if data["in_flight"] is None else _count(data["in_flight"]),
-        _count(data["moved"]["up"]),
-        _count(data["moved"]["down"]),
-        _count(data["memory_bytes"]),
-        _count(cache.get("hit", 0)),
-        _count(cache.get("miss", 0)),
-        tuple(kernels),
-        tuple(buffers),
-    )
+def _drivers_of(text: str, pid: int, name: str) -> Iterable[SeenDriver]:
+    """Return the drivers of a text; raises ValueError at a line that is no sample of one, or that no driver counts to."""
+    drivers: dict[str, SeenDriver] = {}
+    for line in text.split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        found = _SAMPLE.fullmatch(line)
+        value = -1.0 if found is None else float(found[3])
+        if found is None or not 0 <= value < _LARGEST:
+            raise ValueError(f"{line!r} is no sample of a driver")
+        labels = {label: _ESCAPED.sub(_unescaped, said) for label, said in _LABEL.findall(found[2])}
+        number, device, _ = (labels.pop(label, "") for label in ("number", "device", "uuid"))
+        command = labels.get("command", "")  # of the first metric, ``info``
+        driver = drivers.setdefault(number, SeenDriver(pid, name, number, device, command, {}))
+        driver.metrics.setdefault(found[1], {})[" ".join(labels.values())] = value
+    return drivers.values()
 
 
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ValueError(f"{value!r} is no count")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+def _unescaped(found: re.Match[str]) -> str:
+    return "\n" if found[1] == "n" else found[1]

@@ -6,7 +6,9 @@ Source: the Prometheus text exposition format 0.0.4. Names end in ``_total`` for
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ PREFIX = "vyre_driver_"
 _NS_PER_S = 1e9
 _GAUGES = frozenset({"memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "features_enabled", "work_pending"})
 _IN_FLIGHT = "work_pending"
+_MOST_NAMES = 32  # of buffers: a label must not have any number of values
 _HISTOGRAMS = {
     "dispatch": "Durations of dispatches that were waited for in the call, a batch as one.",
     "complete": "Durations of submitted work, from its submission until its end was seen.",
@@ -101,10 +104,11 @@ def _add_driver(text: MetricsText, found: Mapping[str, Any]) -> None:
     """Add the samples of a driver's snapshot."""
     report, moved = found["report"], found["moved"]
     about = {"backend": report["backend"], "vulkan": report["api_version"], "driver": report["driver"]}
-    text.gauge("info", "What the driver runs on; always 1.", 1, **about, type=report["device_type"])
+    about |= {"type": report["device_type"], "command": Path(sys.argv[0] if sys.argv else "").name or "python"}
+    text.gauge("info", "What the driver runs on, and in which program; always 1.", 1, **about)
     text.gauge("device_lost", "Whether the device stopped answering.", int(found["is_lost"]))
     _add_events(text, found["events"])
-    text.gauge("memory_bytes", "Bytes of device memory that buffers have.", found["memory"]["bytes"])
+    _add_memory(text, found["memory"])
     for direction in ("up", "down"):
         about_moved = "Bytes of arrays that went up to the device, and came down from it."
         text.counter("moved_bytes", about_moved, moved[direction], direction=direction)
@@ -137,6 +141,15 @@ def _add_events(text: MetricsText, events: Mapping[str, Any]) -> None:
     text.counter("listeners_dropped", "Listeners that raised.", events["listeners_dropped"])
 
 
+def _add_memory(text: MetricsText, memory: Mapping[str, Any]) -> None:
+    """Add the bytes of all buffers, and the buffers of those names that have most bytes."""
+    text.gauge("memory_bytes", "Bytes of device memory that buffers have.", memory["bytes"])
+    named = sorted(memory["buffers"].items(), key=lambda item: -item[1][1])[:_MOST_NAMES]
+    for name, (number, byte_len) in named:
+        text.gauge("buffers", "Buffers by their name, for the names with most bytes.", number, buffer=name)
+        text.gauge("buffer_bytes", "Bytes of buffers by their name, for the names with most bytes.", byte_len, buffer=name)
+
+
 def _add_store(text: MetricsText, store: Mapping[str, Any] | None) -> None:
     """Add what a driver's report says of the store that machines share, if there is one."""
     if store is None:
@@ -165,7 +178,7 @@ def merged(label: str, texts: Iterable[tuple[str, str]]) -> str:
     families: dict[str, list[str]] = {}
     for value, text in texts:
         lines: list[str] = []
-        for line in text.splitlines():
+        for line in text.removesuffix("\n").split("\n"):  # a name may have other characters that end lines
             if line.startswith("# HELP "):
                 lines = families.setdefault(line.split(" ", 3)[2], [line])
             elif line.startswith("#"):

@@ -1,8 +1,8 @@
 """Show ``vyre-driver top`` what the drivers of this process do: a Unix socket, where VYRE_TOP asks for it.
 
-A client gets one JSON document and the end of the connection. Nothing is read from it, and the document goes into the
-socket's buffer in one step or not at all, so that nobody who connects can keep the thread waiting. It answers at most 100
-times a second, and looks at the drivers at most ten times a second, each time for less than a millisecond.
+A client gets the drivers' metrics, as ``Driver.metrics`` has them, one driver after the other, and then the end of the
+connection. Nothing is read from it, and the text fits into the socket's buffer, so that nobody who connects can keep the thread
+waiting. The thread answers at most 20 times a second, and looks at each driver for a millisecond or two.
 
 The socket lies in a directory that only its owner may enter, and answers its owner and root.
 """
@@ -10,7 +10,6 @@ The socket lies in a directory that only its owner may enter, and answers its ow
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import secrets
@@ -18,27 +17,24 @@ import signal
 import socket
 import stat
 import struct
-import sys
 import threading
 import time
 import weakref
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.process.threads import start_all
+from vyre_driver.telemetry.prometheus import metrics_of
 
 if TYPE_CHECKING:
     from vyre_driver.telemetry.events import ObservedDriver
 
-SCHEMA = 1
+MOST_BYTES = 1 << 20
+"""Of what a process sends."""
 _SUFFIX = ".sock"
-_MOST_DRIVERS, _MOST_ROWS, _LONGEST_NAME = 16, 32, 80  # so that a document fits into a socket's buffer
-_BUFFER_BYTES = 1 << 20
 _BACKLOG = 16
-_LOOKS_S = 0.1
-_BETWEEN_S = 0.01
+_BETWEEN_S = 0.05
 _AFTER_FAULT_S = 1.0
 _BEGINNING_S = 60.0
 _CREDENTIALS = struct.Struct("3i")  # ucred: pid, uid, gid
@@ -71,10 +67,11 @@ def address(opened: int, name: str) -> str:
     return f"/proc/self/fd/{opened}/{name}"
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """Return the user at the other end, as the kernel noted it when they connected or listened."""
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end, as the kernel noted them when they connected or listened."""
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(data)[1])
+    pid, uid, _ = _CREDENTIALS.unpack(data)
+    return pid, uid
 
 
 def listed(opened: int) -> list[str]:
@@ -111,8 +108,6 @@ class _Server:
     def __init__(self) -> None:
         """Listen; raises NoPlace, or OSError."""
         self.drivers: list[weakref.ref[ObservedDriver]] = []
-        self._said = 0.0, b""
-        self._began = time.time()
         self._directory = directory()
         self.name = f"{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -139,17 +134,26 @@ class _Server:
                 time.sleep(_AFTER_FAULT_S)  # there are no descriptors just now, for one
                 continue
             with connection, suppress(OSError):
-                if peer_uid(connection) in (os.geteuid(), 0):
+                if peer(connection)[1] in (os.geteuid(), 0):
                     connection.setblocking(False)
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-                    connection.send(self._document())
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
+                    room = connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) // 2  # the kernel counts its own share
+                    connection.send(self._text(min(room, MOST_BYTES)))
             time.sleep(_BETWEEN_S)
 
-    def _document(self) -> bytes:
-        looked, document = self._said
-        if time.monotonic() - looked >= _LOOKS_S or not document:
-            self._said = time.monotonic(), _document_of([ref() for ref in self.drivers], self._began)
-        return self._said[1]
+    def _text(self, most: int) -> bytes:
+        """Return the metrics of the drivers that are open, without those for which there is no room in so many bytes."""
+        text = b""
+        for driver in [ref() for ref in self.drivers]:
+            if driver is None or driver.is_closed:
+                continue
+            try:
+                part = str(metrics_of([driver])).encode("utf-8", "backslashreplace")
+            except Exception:  # noqa: BLE001 -- it may be closed just now
+                _LOG.warning("vyre-driver top sees nothing of driver %d", driver.number, exc_info=True)
+                continue
+            text += part if len(text) + len(part) <= most else b""
+        return text
 
     def close(self) -> None:
         """Remove the socket; of a forked child's only ``forget`` is called."""
@@ -208,39 +212,3 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def _document_of(drivers: list[ObservedDriver | None], began: float) -> bytes:
-    rows = []
-    there = [driver for driver in drivers if driver is not None and not driver.is_closed]
-    for driver in there[:_MOST_DRIVERS]:
-        try:
-            rows.append(_row(driver))
-        except Exception:  # noqa: BLE001 -- it may be closed just now
-            _LOG.warning("vyre-driver top sees nothing of driver %d", driver.number, exc_info=True)
-    document = {"schema": SCHEMA, "pid": os.getpid(), "command": Path(sys.argv[0] if sys.argv else "").name or "python"}
-    document |= {"began_s": began, "taken_ns": time.monotonic_ns()}
-    document |= {"drivers": rows, "left_out": max(0, len(there) - _MOST_DRIVERS)}
-    return json.dumps(document).encode()
-
-
-def _row(driver: ObservedDriver) -> dict[str, Any]:
-    """Return what is shown of a driver: of its kernels those with most dispatches, of its buffers the largest."""
-    found = driver.context.snapshot()
-    events, report = found["events"], found["report"]
-    kernels = sorted(events["kernels"], key=lambda one: -one["dispatches"])[:_MOST_ROWS]
-    named = sorted(found["memory"]["buffers"].items(), key=lambda one: -one[1][1])[:_MOST_ROWS]
-    return {
-        "number": driver.number,
-        "device": found["device"],
-        "uuid": found["uuid"],
-        "is_lost": found["is_lost"],
-        "events": {kind: {"count": one["count"], "total_ns": one["total_ns"]} for kind, one in events["kinds"].items()},
-        "failures": events["failures"],
-        "kernels": [{**one, "name": one["name"][:_LONGEST_NAME]} for one in kernels],
-        "in_flight": report["layer"]["counters"].get("work_pending"),
-        "moved": found["moved"],
-        "memory_bytes": found["memory"]["bytes"],
-        "buffers": [{"name": name[:_LONGEST_NAME], "count": count, "bytes": size} for name, (count, size) in named],
-        "cache": report["cache"]["counts"],
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.cli import main, top
-from vyre_driver.cli.top import SeenBuffers, SeenDriver, SeenKernel, SeenProcess
+from vyre_driver.cli.top import Look, SeenDriver
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, KernelSyntaxError
 from vyre_driver.lang import kernel
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 
 
 HEAD = "@kernel\ndef k(i: Index, x: In[f32], y: Out[f32]) -> None:\n"
-BUFFERS = SeenBuffers("w\n    kernel x: 0", 1, 40)
-SEEN = SeenDriver(1, "GPU", False, 0, 0, 0, 0, 0, 0, 40, 0, 0, (SeenKernel("k\r\nx", 0, 0),), (BUFFERS,))
+METRICS: dict[str, dict[str, float]] = {
+    "memory_bytes": {"": 40},
+    "kernel_dispatches_total": {"k\r\nx": 0},
+    "buffers": {"w\n    kernel x: 0": 1},
+    "buffer_bytes": {"w\n    kernel x: 0": 40},
+}
+SEEN = SeenDriver(7, "7.sock", "1", "GPU", "a\n  1  init", METRICS)
 DOUBLED = f"{HEAD}    y[i] = x[i] * 2.0\n"
 
 
@@ -41,7 +47,7 @@ def test_what_repr_shows_is_one_line_that_steers_no_terminal() -> None:
 
 
 def test_a_name_makes_no_row_of_top(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(top, "_read", lambda: ([SeenProcess(7, "a\n  1  init", 0, (SEEN,))], []))
+    monkeypatch.setattr(top, "look_at_all", lambda _: Look(time.monotonic(), [SEEN], {}))
     assert main(["top", "--once"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (len(lines), lines[2].split()[:2]) == (5, ["7", "a\\n"])

@@ -10,13 +10,15 @@ import pytest
 
 from vyre_driver.cli import main
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.jobs import Job, Tally, batches, run_batches, run_job
+from vyre_driver.conformance.jobs import Job, batches, run_batches, run_job
 from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.suite import Answer, Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SEEDS = Job("cpu-ref", 40, 5)
+AGREED = [Answer(f"seed {seed}") for seed in range(40, 45)]
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ SPOILED_TWICE = SPOILED.replace('== "seed 42"', "in {{'seed 42', 'seed 44'}}")
 
 def test_a_job_gives_what_the_same_process_would(python: Path) -> None:
     assert not python.exists()
-    assert run_job(SEEDS) == Tally(asked=5, agreed=5)
+    assert run_job(SEEDS) == AGREED
 
 
 @pytest.mark.parametrize(
@@ -58,8 +60,8 @@ def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(
     python: Path, what: str, timeout_s: float, why: str
 ) -> None:
     python.write_text(SPOILED.format(what=what))
-    failed = {"case": "seed 42", "why": why, "grid": [], "program": "", "text": f"seed 42: {why}"}
-    assert run_job(SEEDS, timeout_s=timeout_s) == Tally(asked=5, agreed=4, failed=[failed])
+    failed = Answer("seed 42", failure=Failure("seed 42", why, (), "", f"seed 42: {why}"))
+    assert run_job(SEEDS, timeout_s=timeout_s) == [*AGREED[:2], failed, *AGREED[3:]]
 
 
 # From seed 42 on the device of that process is gone, whatever is asked of it.
@@ -80,29 +82,29 @@ if "vyre_driver.conformance.jobs" in sys.orig_argv:
 
 def test_a_lost_device_is_one_failure_and_another_process_goes_on_behind_it(python: Path) -> None:
     python.write_text(LOST)
-    tally = run_job(SEEDS)
-    told = [(one["case"], one["why"]) for one in tally.failed]
-    assert (tally.asked, tally.agreed) == (5, 4)
-    assert told == [("seed 42", "DeviceLost 2006: 'GPU' was lost. Fix: make a new Driver.")]
+    found = run_job(SEEDS)
+    failed = found[2].failure
+    assert failed is not None
+    assert (failed.case, failed.why) == ("seed 42", "DeviceLost 2006: 'GPU' was lost. Fix: make a new Driver.")
+    assert found == [*AGREED[:2], Answer("seed 42", failure=failed, is_last=True), *AGREED[3:]]
 
 
 def test_a_process_that_a_lost_device_does_not_let_go_is_ended(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vyre_driver.conformance.jobs._LEAVING_S", 0.2)
     python.write_text(f"{LOST}    import atexit, time\n    atexit.register(lambda: gone and time.sleep(600))\n")
-    tally = run_job(SEEDS, timeout_s=20)
-    assert (tally.asked, tally.agreed, [one["case"] for one in tally.failed]) == (5, 4, ["seed 42"])
+    assert [answer.failure is None for answer in run_job(SEEDS, timeout_s=20)] == [True, True, False, True, True]
 
 
 def test_what_a_child_complains_of_is_told(python: Path) -> None:
     python.write_text(SPOILED.format(what="raise RuntimeError('tired')"))
-    (failure,) = run_job(SEEDS).failed
-    assert failure["why"].startswith("the process ended with status 1: ")
-    assert failure["why"].endswith("RuntimeError: tired")
+    (failure,) = [answer.failure for answer in run_job(SEEDS) if answer.failure is not None]
+    assert failure.why.startswith("the process ended with status 1: ")
+    assert failure.why.endswith("RuntimeError: tired")
 
 
 def test_a_job_stops_at_so_many_failures(python: Path) -> None:
     python.write_text(SPOILED.format(what="os.abort()"))
-    assert (run_job(SEEDS, max_failures=1).asked, len(run_job(SEEDS, max_failures=1).failed)) == (3, 1)
+    assert [answer.failure is None for answer in run_job(SEEDS, max_failures=1)] == [True, True, False]
 
 
 def test_a_job_is_cut_into_batches() -> None:
@@ -121,15 +123,15 @@ def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(pytho
     python.write_text(SPOILED_TWICE.format(what="time.sleep(1) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
     found = run_batches(batches(SEEDS, 2), workers=3)
     why = {"seed 42": "the process ended with status 3: ", "seed 44": "the process ended with status 4: "}
-    assert (found.asked, found.agreed, {one["case"]: one["why"] for one in found.failed}) == (5, 3, why)
-    assert [one["case"] for one in found.failed] == ["seed 42", "seed 44"]
+    assert (found.asked, found.agreed, {one.case: one.why for one in found.failures}) == (5, 3, why)
+    assert [one.case for one in found.failures] == ["seed 42", "seed 44"]
 
 
 def test_the_last_failure_that_is_wanted_stops_the_workers_beside_it(python: Path) -> None:
     """Another one would sleep for ten minutes: it is ended, and is not a failure."""
     python.write_text(SPOILED_TWICE.format(what="os._exit(3) if case.name == 'seed 42' else time.sleep(600)"))
     found = run_batches(batches(SEEDS, 1), workers=5, max_failures=1)
-    assert [one["case"] for one in found.failed] == ["seed 42"]
+    assert [one.case for one in found.failures] == ["seed 42"]
 
 
 def test_the_verb_asks_in_child_processes(capsys: pytest.CaptureFixture[str]) -> None:

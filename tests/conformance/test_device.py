@@ -84,7 +84,7 @@ def fuses(case: Case) -> bool:
 
 
 def told(report: Report) -> str:
-    return "\n".join(one.describe() for one in report.failures)
+    return "\n".join(one.text for one in report.failures)
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in (1, 2, 3))])
@@ -92,7 +92,7 @@ def test_the_hand_written_cases_agree_and_what_is_refused_is_known(
     kompute: RunProgram, physical_device: PhysicalDevice, of_subnormals: tuple[str, ...], first: int
 ) -> None:
     answers = [answer(kompute, case) for case in islice(hand_written(Options()), first, None, 4)]
-    failed = [one.failure.describe() for one in answers if one.failure is not None]
+    failed = [one.failure.text for one in answers if one.failure is not None]
     failed = [text for text in failed if not text.startswith(of_subnormals)]
     refused = {one.name: one.refusal for one in answers if one.refusal is not None}
     every = REFUSED if physical_device.driver_id == NVIDIA else REFUSED | NOT_FUSED

@@ -12,9 +12,7 @@ from vyre_driver.cli.options import add_device, add_json, tell
 from vyre_driver.errors import InvalidCommand, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vyre_driver.conformance.jobs import Tally
+    from vyre_driver.conformance.suite import Report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,14 +48,15 @@ def run(options: argparse.Namespace) -> int:
     """Run the tests and print the result; return 1 if an answer was wrong."""
     _check(options)
     began = time.perf_counter()
-    tally = _asked(options)
+    report = _asked(options)
     seconds = time.perf_counter() - began
-    if tally.asked and tally.unsupported.total() == tally.asked:
-        reason = next(iter(tally.unsupported))
+    if report.asked and report.unsupported.total() == report.asked:
+        reason = next(iter(report.unsupported))
         raise UnsupportedFeature(f"{options.backend} refused every program: {reason}", fix="choose another backend")
     facts = {"backend": options.backend, "seed": options.seed, "count": options.count, "seconds": round(seconds, 3)}
-    tell(options, {**facts, **tally.as_data()}, *_lines(tally), f"{seconds:.1f} s")
-    return 1 if tally.failed else 0
+    texts = [f"{failure.text}\n" for failure in report.failures]
+    tell(options, {**facts, **report.as_data()}, *texts, report, f"{seconds:.1f} s")
+    return 1 if report.failures else 0
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -69,7 +68,7 @@ def _check(options: argparse.Namespace) -> None:
         raise InvalidCommand(f"--max-failures {options.max_failures} is below 1", fix="give a number from 1 up")
 
 
-def _asked(options: argparse.Namespace) -> Tally:
+def _asked(options: argparse.Namespace) -> Report:
     # late: the other verbs need no programs
     from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
     from vyre_driver.conformance import jobs, suite
@@ -86,23 +85,6 @@ def _asked(options: argparse.Namespace) -> Tally:
             every = replace(job, first=0, count=2**32, by_hand=True)
             todo.insert(0, replace(every, count=sum(1 for _ in every.cases())))
         if options.jobs is None:
-            tally = jobs.Tally()
-            for case in (case for job in todo for case in job.cases()):
-                found = suite.answer(backend, case)
-                tally.add(jobs.answer_data(found))
-                if found.is_last or len(tally.failed) >= options.max_failures:
-                    break
-            return tally
-    parts = (part for job in todo for part in jobs.batches(job))
+            return suite.ask(backend, (case for one in todo for case in one.cases()), max_failures=options.max_failures)
+    parts = (part for one in todo for part in jobs.batches(one))
     return jobs.run_batches(parts, workers=options.jobs, max_failures=options.max_failures)
-
-
-def _lines(tally: Tally) -> Iterator[str]:
-    for failure in tally.failed:
-        yield failure["text"]
-        yield ""
-    yield f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}"
-    for reason, count in tally.unsupported.most_common():
-        yield f"unsupported {count}: {reason}"
-    for failure in tally.failed:
-        yield f"failed {failure['case']}: {failure['why']}"

@@ -1,9 +1,8 @@
 """Jobs of many cases, in this process or in children: one that ends its process, or hangs, is a failure with a name.
 
 ``python -m vyre_driver.conformance.jobs JOB`` is the child, whose job is one line of JSON. It prints one line of JSON for each
-answer as soon as it is there: the case's name under ``case``, and beside it nothing where backend and reference agree,
-``refused`` with the reason, or ``failed`` with what ``suite.failure_data`` tells. A driver that crashes, leaks or never comes
-back does so in the child, and the other cases are asked still; one whose device is lost ends with it.
+answer as soon as it is there: the fields of ``suite.Answer``, a failure as its ``as_data``. A driver that crashes, leaks or
+never comes back does so in the child, and the other cases are asked still; one whose device is lost ends with it.
 """
 
 from __future__ import annotations
@@ -11,19 +10,18 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
-from vyre_driver.conformance.suite import answer, failure_data, random_cases
+from vyre_driver.conformance.suite import Answer, Failure, Report, answer, random_cases
 from vyre_driver.process.child import take_over_stdout
 from vyre_driver.process.workers import ChildDied, Worker
 
@@ -31,48 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from vyre_driver.conformance.case import Case, RunProgram
-    from vyre_driver.conformance.suite import Answer
 
 DEFAULT_BATCH = 500
 ANSWER_TIMEOUT_S = 300.0
 _LOOK_S = 0.2  # how often a worker looks whether it is to stop
 _LEAVING_S = 10.0  # how long a child may take to close a device that was lost
-
-
-@dataclass(slots=True)
-class Tally:
-    """The results of many cases as plain data; ``failed`` holds what ``suite.failure_data`` returns for each failure."""
-
-    asked: int = 0
-    agreed: int = 0
-    unsupported: Counter[str] = field(default_factory=Counter)
-    failed: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, answer: dict[str, Any]) -> None:
-        """Count one more answer, as ``jobs.answer_data`` has it."""
-        self.asked += 1
-        if "failed" in answer:
-            self.failed.append(answer["failed"])
-        elif "refused" in answer:
-            self.unsupported[answer["refused"]] += 1
-        else:
-            self.agreed += 1
-
-    def merge(self, other: Tally) -> None:
-        """Count what another one has counted."""
-        self.asked += other.asked
-        self.agreed += other.agreed
-        self.unsupported.update(other.unsupported)
-        self.failed += other.failed
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {
-            "asked": self.asked,
-            "agreed": self.agreed,
-            "unsupported": dict(self.unsupported.most_common()),
-            "failed": self.failed,
-        }
 
 
 def batches(job: Job, size: int = DEFAULT_BATCH) -> Iterator[Job]:
@@ -87,25 +48,25 @@ def run_batches(
     workers: int = 1,
     max_failures: int = 10,
     timeout_s: float = ANSWER_TIMEOUT_S,
-) -> Tally:
+) -> Report:
     """Do each job in a process of its own; stop when so many cases have failed.
 
     So many ``workers`` run at a time; what they find is counted in the order of the jobs. ``timeout_s`` is how long one answer
     may take.
     """
-    done: dict[int, Tally] = {}
+    done: dict[int, list[Answer]] = {}
     lock, stop = Lock(), Event()
 
-    def failures() -> int:
-        return sum(len(one.failed) for one in done.values())
+    def failed() -> int:
+        return sum(map(failures, done.values()))
 
     def do(place: int, job: Job) -> None:
         if stop.is_set():
             return
-        found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failures(), stop=stop)
+        found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failed(), stop=stop)
         with lock:
             done[place] = found
-            if failures() >= max_failures:
+            if failed() >= max_failures:
                 stop.set()
 
     with ThreadPoolExecutor(workers) as pool:
@@ -115,44 +76,47 @@ def run_batches(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-    total = Tally()
+    report = Report()
     for place in sorted(done):
-        total.merge(done[place])
-    return total
+        for found in done[place]:
+            report.add(found)
+    return report
 
 
-def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int = 10, stop: Event | None = None) -> Tally:
+def failures(answers: list[Answer]) -> int:
+    """Return how many of the answers are failures."""
+    return sum(found.failure is not None for found in answers)
+
+
+def run_job(
+    job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int = 10, stop: Event | None = None
+) -> list[Answer]:
     """Do a job in child processes, another one after each that ended before it was done; ``stop`` ends it early."""
-    tally = Tally()
-    while tally.asked < job.count:
-        left = job.without(tally.asked)
-        ended = _run_child(left, tally, timeout_s, Event() if stop is None else stop)
+    answers: list[Answer] = []
+    while len(answers) < job.count and failures(answers) < max_failures:
+        ended = _run_child(job.without(len(answers)), answers, timeout_s, Event() if stop is None else stop)
         if ended is None:
             break
-        if ended and tally.asked < job.count:
-            name = job.name(tally.asked)
-            tally.add(
-                {"case": name, "failed": {"case": name, "why": ended, "grid": [], "program": "", "text": f"{name}: {ended}"}}
-            )
-        if len(tally.failed) >= max_failures:
-            break
-    return tally
+        if ended and len(answers) < job.count:
+            name = job.name(len(answers))
+            answers.append(Answer(name, failure=Failure(name, ended, (), "", f"{name}: {ended}")))
+    return answers
 
 
-def _run_child(job: Job, tally: Tally, timeout_s: float, stop: Event) -> str | None:
-    """Count the answers of one child; returns how it ended, "" when it said so itself, None when it was stopped."""
+def _run_child(job: Job, answers: list[Answer], timeout_s: float, stop: Event) -> str | None:
+    """Add the answers of one child; returns how it ended, "" when it said so itself, None when it was stopped."""
     deadline = time.monotonic() + timeout_s
     with Worker("vyre_driver.conformance.jobs", job.line) as child:
         while not stop.is_set():
             if child.has_answer(min(_LOOK_S, deadline - time.monotonic())):
                 try:
-                    found = child.answer()
+                    name, refusal, failure, is_last = child.answer()
                 except ChildDied as error:
                     how = f"signal {error.signal} ({error})" if error.signal else error
                     return f"the process ended with {how}"
                 deadline = time.monotonic() + timeout_s
-                tally.add(found)
-                if "ends" in found:
+                answers.append(Answer(name, refusal, None if failure is None else Failure(**failure), is_last))
+                if is_last:
                     child.status_within(_LEAVING_S)
                     return ""
             elif time.monotonic() >= deadline:
@@ -202,14 +166,6 @@ class Job:
         return open_backend(self.backend, stack, device=self.device, allow_software=self.allow_software)
 
 
-def answer_data(found: Answer) -> dict[str, Any]:
-    """Return an answer as plain data."""
-    if found.failure is not None:
-        ends = {"ends": True} if found.is_last else {}
-        return {"case": found.name, "failed": failure_data(found.failure), **ends}
-    return {"case": found.name} if found.refusal is None else {"case": found.name, "refused": found.refusal}
-
-
 def main(line: str) -> None:
     """Do a job."""
     tell = take_over_stdout()
@@ -218,7 +174,7 @@ def main(line: str) -> None:
         backend = job.open(stack)
         for case in job.cases():
             found = answer(backend, case)
-            tell(answer_data(found))
+            tell([found.name, found.refusal, None if found.failure is None else found.failure.as_data(), found.is_last])
             if found.is_last:
                 break
 

@@ -5,8 +5,7 @@
     assert not report.failures, report
 
 Everything but floats is equal bit for bit, f64 but for the sign of zeros and the bits of NaNs. f32 are within the tolerance of
-the case; NaN is NaN, whatever its bits, unless strict; the sign of a zero does not count; where a backend says that it keeps
-subnormals, they count as zeros.
+the case; NaN is NaN, whatever its bits; the sign of a zero does not count.
 
 A program that fails is made smaller as long as it fails. What is tried: one workgroup, one invocation; without statements; a
 body in the place of what holds it; a part of an expression, or a literal, in the place of the expression; without a buffer, or
@@ -61,19 +60,10 @@ if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
 
+    _Shrunk = tuple[Case, str, Case | None]  # why it fails, and with which smaller one the device was lost
+
 _MAGNITUDE = np.uint32(0x7FFF_FFFF)
-_LEAST_NORMAL = np.uint32(0x0080_0000)
 _INFINITY = np.uint32(0x7F80_0000)
-
-
-class Rules(NamedTuple):
-    """How a backend asks to be judged: ``strict_nans`` compares the bits of NaNs, ``ignore_subnormals`` takes these for 0."""
-
-    strict_nans: bool = False
-    ignore_subnormals: bool = False
-
-
-DEFAULT_RULES = Rules()
 
 
 class Difference(NamedTuple):
@@ -91,9 +81,7 @@ class Difference(NamedTuple):
         return f"{self.output}[{self.element}] is {self.received}, and should be {self.expected}{others}"
 
 
-def difference(
-    case: Case, expected: Sequence[NDArray[Any]], received: Sequence[NDArray[Any]], rules: Rules = DEFAULT_RULES
-) -> Difference | None:
+def difference(case: Case, expected: Sequence[NDArray[Any]], received: Sequence[NDArray[Any]]) -> Difference | None:
     """Return the first difference between two lists of outputs in the order of their bindings, None when they agree."""
     bindings = [one for one in BindingPlan.build(case.program).bindings if one.output_index is not None]
     if len(received) != len(expected):
@@ -105,7 +93,7 @@ def difference(
         width = 8 if binding.data_type == DataType.F64 else 4 if is_float or wanted.nbytes % 4 == 0 else 1
         one, other = _words(wanted, width), _words(got, width)
         tolerance = case.tolerances.get(binding.name, case.tolerance)
-        wrong = float_differences(one, other, tolerance, rules) if is_float else one != other
+        wrong = float_differences(one, other, tolerance) if is_float else one != other
         if width == 8:
             wrong &= _are_numbers_that_differ(one.view(np.float64), other.view(np.float64))
         if wrong.any():
@@ -129,20 +117,15 @@ def _spelled(word: Any, *, is_float: bool) -> str:  # noqa: ANN401 -- a numpy sc
     return f"{np.asarray(word).view(np.float32)[()]!s} ({text})" if is_float else f"{int(word)} ({text})"
 
 
-def float_differences(
-    expected: NDArray[np.uint32], received: NDArray[np.uint32], tolerance: Tolerance, rules: Rules = DEFAULT_RULES
-) -> NDArray[np.bool_]:
+def float_differences(expected: NDArray[np.uint32], received: NDArray[np.uint32], tolerance: Tolerance) -> NDArray[np.bool_]:
     """Return where f32, given by their bits, are too far apart."""
-    if rules.ignore_subnormals:
-        expected, received = (np.where(one & _MAGNITUDE < _LEAST_NORMAL, np.uint32(0), one) for one in (expected, received))
     nans = [one & _MAGNITUDE > _INFINITY for one in (expected, received)]
     near = np.abs(ordered(expected) - ordered(received)) <= tolerance.ulps
     if tolerance.absolute:
         with np.errstate(all="ignore"):
             wide = [one.view(np.float32).astype(np.float64) for one in (expected, received)]
             near |= np.abs(wide[0] - wide[1]) <= tolerance.absolute
-    same_nans = nans[0] & nans[1] & (expected == received if rules.strict_nans else True)
-    return ~np.where(nans[0] | nans[1], same_nans, near)
+    return ~np.where(nans[0] | nans[1], nans[0] & nans[1], near)
 
 
 def ordered(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -327,28 +310,34 @@ _SHRINKING_STEP_BUDGET = 1 << 14  # a loop that lost its bound while shrinking w
 
 
 class Failure(NamedTuple):
-    """A case that a backend answered otherwise, why, and what is left of it after shrinking, with its code as text.
+    """A case that a backend answered otherwise, and why: beside its name grid and program as far as they were shrunk.
 
-    ``lost_with`` is the smaller case that the device was lost with while this one was shrunk, which ended that.
+    ``text`` is what people read: the program with its inputs, and its code where the backend gives that. ``smallest`` is the
+    shrunk case, and ``lost_with`` the smaller one that the device was lost with meanwhile, which ended that; None, both, of a
+    failure in another process.
     """
 
-    name: str
+    case: str
     why: str
-    smallest: Case
-    smallest_why: str
-    assembly: str = ""
+    grid: Sequence[int]
+    program: str
+    text: str
+    smallest: Case | None = None
     lost_with: Case | None = None
 
-    def describe(self) -> str:
-        """Return the small program as text, its inputs, and its code where the backend gives that."""
-        lines = [f"{self.name}: {self.why}", f"shrunk, with a grid of {self.smallest.grid} workgroups: {self.smallest_why}"]
-        lines += _shown(self.smallest)
-        if self.assembly:
-            lines.append(self.assembly)
-        if self.lost_with is not None:
-            lines.append(f"the device was lost with this smaller one, in a grid of {self.lost_with.grid} workgroups:")
-            lines += _shown(self.lost_with)
-        return "\n".join(lines)
+    def as_data(self) -> dict[str, Any]:
+        """Return what can be told as plain data."""
+        return dict(zip(self._fields[:5], self, strict=False))
+
+
+def _failure(backend: RunProgram, case: Case, why: str, shrunk: _Shrunk) -> Failure:
+    smallest, smallest_why, lost_with = shrunk
+    lines = [f"{case.name}: {why}", f"shrunk, with a grid of {smallest.grid} workgroups: {smallest_why}", *_shown(smallest)]
+    lines += filter(None, [_assembly(backend, smallest)])
+    if lost_with is not None:
+        lines.append(f"the device was lost with this smaller one, in a grid of {lost_with.grid} workgroups:")
+        lines += _shown(lost_with)
+    return Failure(case.name, why, smallest.grid, str(smallest.program), "\n".join(lines), smallest, lost_with)
 
 
 def _shown(case: Case) -> list[str]:
@@ -404,11 +393,17 @@ class Report:
         else:
             self.agreed += 1
 
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        failed = [failure.as_data() for failure in self.failures]
+        counts = {"asked": self.asked, "agreed": self.agreed}
+        return {**counts, "unsupported": dict(self.unsupported.most_common()), "failed": failed}
+
     def __str__(self) -> str:
         """Return a table of a few lines."""
         lines = [f"asked {self.asked}, agreed {self.agreed}, failed {len(self.failures)}"]
         lines += [f"unsupported {count}: {reason}" for reason, count in self.unsupported.most_common()]
-        lines += [f"failed {one.name}: {one.why}" for one in self.failures]
+        lines += [f"failed {failure.case}: {failure.why}" for failure in self.failures]
         return "\n".join(lines)
 
 
@@ -418,47 +413,42 @@ def random_cases(seed: int, count: int, options: Options | None = None) -> Itera
         yield generate(one, options)
 
 
-def run(  # noqa: PLR0913 -- which backend, which questions, which rules
+def run(  # noqa: PLR0913 -- which backend, and which questions
     backend: RunProgram,
     seed: int = 0,
     count: int = 300,
     *,
     options: Options | None = None,
-    rules: Rules = DEFAULT_RULES,
     max_failures: int = 10,
     by_hand: bool = True,
 ) -> Report:
     """Ask the hand-written cases, then random ones from ``seed`` on; stop after ``max_failures``, or a lost device."""
     options = Options() if options is None else options
     cases = hand_written(options) if by_hand else iter(())
-    return ask(backend, chain(cases, random_cases(seed, count, options)), rules=rules, max_failures=max_failures)
+    return ask(backend, chain(cases, random_cases(seed, count, options)), max_failures=max_failures)
 
 
-def ask(
-    backend: RunProgram, cases: Iterable[Case], *, rules: Rules = DEFAULT_RULES, max_failures: int = 10, shrink: bool = True
-) -> Report:
+def ask(backend: RunProgram, cases: Iterable[Case], *, max_failures: int = 10, shrink: bool = True) -> Report:
     """Ask a backend these cases; stop after ``max_failures``, or when its device was lost."""
     report = Report()
     for case in cases:
-        found = answer(backend, case, rules, shrink=shrink)
+        found = answer(backend, case, shrink=shrink)
         report.add(found)
         if found.is_last or len(report.failures) >= max_failures:
             break
     return report
 
 
-def answer(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES, *, shrink: bool = True) -> Answer:
+def answer(backend: RunProgram, case: Case, *, shrink: bool = True) -> Answer:
     """Return what a backend says to one case; one that the device is lost with is not shrunk."""
-    found = _judged(backend, case, _reference(case).outputs, rules)
+    found = _judged(backend, case, _reference(case).outputs)
     if found is None:
         return Answer(case.name)
     if found.is_refusal:
         return Answer(case.name, refusal=found.text[:_REASON_CHARACTERS])
-    smallest, why, lost_with = case, found.text, None
-    if shrink and not found.is_loss:
-        smallest, why, lost_with = _smallest(backend, case, rules, found)
-    failure = Failure(case.name, found.text, smallest, why, _assembly(backend, smallest), lost_with)
-    return Answer(case.name, failure=failure, is_last=found.is_loss or lost_with is not None)
+    smallest = _smallest(backend, case, found) if shrink and not found.is_loss else (case, found.text, None)
+    failure = _failure(backend, case, found.text, smallest)
+    return Answer(case.name, failure=failure, is_last=found.is_loss or failure.lost_with is not None)
 
 
 def _assembly(backend: RunProgram, case: Case) -> str:
@@ -481,7 +471,7 @@ def _reference(case: Case, step_budget: int = DEFAULT_STEP_BUDGET) -> Interpreta
     )
 
 
-def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> _Deviation | None:
+def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]]) -> _Deviation | None:
     """Return how a backend's answer is not the expected one."""
     try:
         received = backend(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
@@ -492,11 +482,11 @@ def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], r
             return _Deviation(error.problem, is_refusal=True)
         name = f"{type(error).__name__} {error.code}"
         return _Deviation(f"{name}: {error}", error=name, is_loss=isinstance(error, DeviceLost))
-    found: Difference | None = difference(case, expected, received, rules)
+    found: Difference | None = difference(case, expected, received)
     return None if found is None else _Deviation(str(found))
 
 
-def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Deviation) -> tuple[Case, str, Case | None]:
+def _smallest(backend: RunProgram, case: Case, first: _Deviation) -> _Shrunk:
     """Return what is left of a failing case after shrinking, and why it fails: by the same error, or by a wrong number too.
 
     The last is the case that the device was lost with on the way, after which nothing more is tried.
@@ -507,7 +497,7 @@ def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Deviation) 
         nonlocal smallest, why
         try:
             known = _reference(smaller, _SHRINKING_STEP_BUDGET)
-            found = None if known.order_mattered or known.stores_met else _judged(backend, smaller, known.outputs, rules)
+            found = None if known.order_mattered or known.stores_met else _judged(backend, smaller, known.outputs)
         except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
             return False  # no such program, or one without a result
         if found is not None and found.is_loss:
@@ -522,10 +512,3 @@ def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Deviation) 
     except _Lost as loss:
         lost_with = loss.case
     return replace(smallest, name=f"{case.name}, shrunk"), why, lost_with
-
-
-def failure_data(failure: Failure) -> dict[str, Any]:
-    """Return a failure as plain data; ``text`` is what :meth:`Failure.describe` prints."""
-    smallest = failure.smallest
-    data = {"case": failure.name, "why": failure.why, "grid": list(smallest.grid), "program": str(smallest.program)}
-    return {**data, "text": failure.describe()}

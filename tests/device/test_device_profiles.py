@@ -324,15 +324,9 @@ def test_a_page_has_every_kernel_and_loads_nothing(layered: Driver, tmp_path: Pa
     with layered.profile() as profile:
         for _ in range(6):
             kernel(X, push_constants=PUSH)
-    profile.save_html(tmp_path / "report.html", flops={"step": 128.0})
+    profile.save_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert ["step" in page, "Roofline" in page, "<script" in page, "http" in page, "url(" in page] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert ["<td>step</td>" in page, "<script" in page, "http" in page, "url(" in page] == [True, False, False, False]
 
 
 def test_a_profile_that_has_not_begun_or_has_ended_says_so(layered: Driver) -> None:

@@ -94,7 +94,7 @@ def test_the_summary_has_kernels_gaps_stages_and_what_is_missing() -> None:
 
 def test_a_page_escapes_what_it_shows_and_draws_no_more_bars_than_points() -> None:
     many = tuple(work("<i>", 10 * number, 10 * number + 9) for number in range(20_000))
-    page = html_of(document_of([recording(done=many)]), None, {})
+    page = html_of(document_of([recording(done=many)]), None)
     assert ("<i>" in page, "&lt;i&gt;" in page, len(page) < 400_000) == (False, True, True)
 
 

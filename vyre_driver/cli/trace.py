@@ -113,7 +113,7 @@ def _write(options: argparse.Namespace, places: list[Path], document: Document) 
     try:
         write_document(out, document)
         for out in places[1:]:
-            write_whole(out, html_of(document, None, {}).encode("utf-8", "backslashreplace"))
+            write_whole(out, html_of(document, None).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileUnusable(f"cannot write {out} ({error.strerror})", fix="name another file", path=str(out)) from error
     if not options.quiet:

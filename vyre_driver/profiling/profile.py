@@ -21,7 +21,7 @@ from vyre_driver.runtime.base import OPENED
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -190,13 +190,7 @@ class Profile:
         """
         return text_of(self.trace, self._bandwidth(bandwidth))
 
-    def save_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        bandwidth: float | None = None,
-        flops: Mapping[str, float] | None = None,
-    ) -> None:
+    def save_html(self, path: str | os.PathLike[str], *, bandwidth: float | None = None) -> None:
         """Write a report as one HTML file, which loads nothing and needs no JavaScript.
 
         Parameters
@@ -205,8 +199,6 @@ class Profile:
             The file.
         bandwidth
             As of ``summary``.
-        flops
-            Floating-point operations of one dispatch, by the name of the kernel: those have a place in the roofline.
 
         Raises
         ------
@@ -215,7 +207,7 @@ class Profile:
         OSError
             If the file cannot be written.
         """
-        page = html_of(self.trace, self._bandwidth(bandwidth), flops or {})
+        page = html_of(self.trace, self._bandwidth(bandwidth))
         write_whole(Path(path), page.encode("utf-8", "backslashreplace"))
 
     def _bandwidth(self, given: float | None) -> float | None:

@@ -8,11 +8,12 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver._version import __version__
-from vyre_driver.profiling.summary import duration, figures_of, notes_of, rate
+from vyre_driver.display.line import table
+from vyre_driver.profiling.summary import HOST_HEAD, duration, figures_of, host_rows, kernel_head, kernel_rows, notes_of
 from vyre_driver.profiling.trace_events import DEVICE_TRACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from vyre_driver.profiling.summary import Figures, KernelTimes
     from vyre_driver.profiling.trace_events import Document, Event
@@ -143,68 +144,6 @@ def histogram(kernel: KernelTimes) -> str:
     )
 
 
-def bandwidth_bars(kernels: Sequence[KernelTimes], bandwidth: float | None) -> str:
-    """Return the bytes a second of each kernel, beside what a copy reaches."""
-    known = [(one, one.bytes_per_second) for one in kernels if one.bytes_per_second]
-    if not known:
-        return ""
-    roof = max([bandwidth or 0.0, *(moved or 0.0 for _, moved in known)])
-    scale, y, parts = (WIDTH - _LEFT - 90) / roof, 8.0, []
-    for one, moved in known:
-        width = (moved or 0.0) * scale
-        parts.append(f'<text class="lane" x="0" y="{y + 12:.0f}">{escape(_short(one.name))}</text>')
-        parts.append(f'<rect class="c-{one.category}" x="{_LEFT}" y="{y:.0f}" width="{width:.1f}" height="{_ROW}"/>')
-        parts.append(f'<text class="value" x="{_LEFT + width + 6:.1f}" y="{y + 12:.0f}">{rate(moved)}</text>')
-        y += _ROW + 6
-    if bandwidth:
-        x = _LEFT + bandwidth * scale
-        parts.append(f'<line class="roof" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{y:.0f}"/>')
-        parts.append(
-            f'<text class="tick" style="text-anchor:end" x="{x:.1f}" y="{y + 12:.0f}">a copy: {rate(bandwidth)}</text>'
-        )
-    return _svg(y + 18, "".join(parts), "Bytes a second of each kernel")
-
-
-def roofline(kernels: Sequence[KernelTimes], bandwidth: float | None, flops: Mapping[str, float]) -> str:
-    """Return operations a second over operations a byte, under the memory's roof, of kernels whose operations are known."""
-    known = [
-        (one, flops[one.name] * one.count / one.moved_bytes, flops[one.name] / (one.total_us / one.count) * 1e6)
-        for one in kernels
-        if one.name in flops and one.moved_bytes and one.total_us
-    ]
-    if not known or not bandwidth:
-        return ""
-    height = 320.0
-    low = min(0.1, *(x / 2 for _, x, _ in known)) if known else 0.1
-    high = max(100.0, *(2 * x for _, x, _ in known))
-    top = max(high * bandwidth, *(2 * y for _, _, y in known))
-    bottom = min(low * bandwidth, *(y / 2 for _, _, y in known))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (math.log10(x) - math.log10(low)) / (math.log10(high) - math.log10(low))
-        up = (math.log10(y) - math.log10(bottom)) / (math.log10(top) - math.log10(bottom))
-        return 70 + across * (WIDTH - 90), 10 + (1 - up) * (height - 50)
-
-    parts = []
-    for exponent in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1):
-        x, _ = place(10.0**exponent, bottom)
-        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="10" y2="{height - 40}"/>')
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 24}">{10.0**exponent:g}</text>')
-    for exponent in range(math.ceil(math.log10(bottom)), math.floor(math.log10(top)) + 1):
-        _, y = place(low, 10.0**exponent)
-        parts.append(f'<line class="grid" x1="70" x2="{WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text class="tick" style="text-anchor:end" x="64" y="{y + 4:.1f}">{10.0 ** (exponent - 9):g}</text>')
-    (x1, y1), (x2, y2) = place(low, low * bandwidth), place(high, high * bandwidth)
-    parts.append(f'<line class="roof" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
-    for one, intensity, speed in known:
-        x, y = place(intensity, speed)
-        title = f"{one.name}: {speed / 1e9:.1f} GFLOP/s at {intensity:.2g} FLOP/byte"
-        parts.append(f'<circle class="c-dispatch" cx="{x:.1f}" cy="{y:.1f}" r="6"><title>{escape(title)}</title></circle>')
-        parts.append(f'<text class="value" x="{x + 10:.1f}" y="{y + 4:.1f}">{escape(_short(one.name))}</text>')
-    parts.append(f'<text class="tick" x="{WIDTH / 2}" y="{height - 6}">FLOP/byte (GFLOP/s upwards)</text>')
-    return _svg(height, "".join(parts), "Roofline")
-
-
 def _svg(height: float, inside: str, label: str) -> str:
     return f'<svg viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img" aria-label="{escape(label)}">{inside}</svg>'
 
@@ -245,8 +184,7 @@ svg { display: block; width: 100%; height: auto; background: var(--panel); borde
   box-sizing: border-box; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--ink); } svg .in { fill: var(--in); pointer-events: none; }
 svg .tick { fill: var(--soft); text-anchor: middle; } .grid { stroke: var(--line); } .base { stroke: var(--soft); }
-.roof { stroke: var(--failure); stroke-width: 2; stroke-dasharray: 6 4; }
-table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
+section { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 th { color: var(--soft); font-weight: 500; }
@@ -260,23 +198,17 @@ figure { margin: 0; } figcaption { font-size: .85rem; overflow-wrap: anywhere; }
 """
 
 
-def html_of(document: Document, bandwidth: float | None, flops: Mapping[str, float]) -> str:
-    """Return the page; ``bandwidth`` in bytes a second, None where not known, ``flops`` of one dispatch by kernel's name."""
+def html_of(document: Document, bandwidth: float | None) -> str:
+    """Return the page; ``bandwidth`` are bytes a second of the device's memory, None where not known."""
     figures = figures_of(document)
     kernels = figures.kernels
     colours = "".join(f".c-{name} {{ fill: var(--{name}); background: var(--{name}); }}\n" for name in _CATEGORIES)
     sections = [
         ("Timeline", _keys(document) + timeline(document), "Point at a bar for its time. Zoom in Perfetto: the saved trace."),
-        ("On the device", _kernel_table(kernels, bandwidth), ""),
-        ("Bytes a second", bandwidth_bars(kernels[:_MOST_HISTOGRAMS], bandwidth), _BYTES),
-        ("Roofline", roofline(kernels, bandwidth, flops), "The dashed line is what the memory of the device allows."),
+        ("On the device", _kernel_table(kernels, bandwidth), _BYTES if any(one.moved_bytes for one in kernels) else ""),
         ("How long dispatches took", _histograms(kernels), "The axis of times is logarithmic."),
         ("When the device was idle", _idle(figures), ""),
-        (
-            "On the host",
-            _host_table(figures),
-            _HOST,
-        ),
+        ("On the host", table(host_rows(figures, _MOST_ROWS), head=("stage", *HOST_HEAD)) if figures.host else "", _HOST),
     ]
     body = "".join(
         f"<section><h2>{title}</h2>{f'<p>{about}</p>' if about else ''}{content}</section>\n"
@@ -329,21 +261,9 @@ def _keys(document: Document) -> str:
 def _kernel_table(kernels: Sequence[KernelTimes], bandwidth: float | None) -> str:
     if not kernels:
         return "<p>The device did nothing.</p>"
-    head = ["kernel", "count", "total", "median", "90 %", "moves", *(["of a copy's"] if bandwidth else [])]
-    rows = []
-    for one in kernels[:_MOST_ROWS]:
-        moved = one.bytes_per_second
-        share = [f"{moved / bandwidth:.0%}" if moved else ""] if bandwidth else []
-        times = [duration(each) for each in (one.total_us, one.median_us, one.p90_us)]
-        rows.append([one.name, str(one.count), *times, rate(moved), *share])
     more = len(kernels) - _MOST_ROWS
-    return _table(head, rows) + (f"<p>and {more} more</p>" if more > 0 else "")
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    top = "".join(f"<th>{escape(one)}</th>" for one in head)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{top}</tr></thead>\n<tbody>{lines}</tbody></table></div>'
+    shown = table(kernel_rows(kernels[:_MOST_ROWS], bandwidth), head=("kernel", *kernel_head(bandwidth)))
+    return shown + (f"<p>and {more} more</p>" if more > 0 else "")
 
 
 def _histograms(kernels: Sequence[KernelTimes]) -> str:
@@ -360,9 +280,4 @@ def _idle(figures: Figures) -> str:
         whole = one.to_us - one.from_us
         gaps = ", ".join(f"{duration(took)} at {duration(at)}" for at, took in one.gaps[:3])
         rows.append([one.name, duration(whole), f"{one.busy_us / whole:.0%}" if whole else "100%", gaps])
-    return _table(["queue", "from first to last", "busy", "longest gaps"], rows) if rows else ""
-
-
-def _host_table(figures: Figures) -> str:
-    rows = [[name, str(number), duration(s * 1e6)] for name, (number, s) in list(figures.host.items())[:_MOST_ROWS]]
-    return _table(["stage", "count", "total"], rows) if rows else ""
+    return table(rows, head=("queue", "from first to last", "busy", "longest gaps")) if rows else ""

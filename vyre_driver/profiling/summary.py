@@ -173,17 +173,35 @@ def _head(figures: Figures) -> str:
     return "\n".join([f"Profile of {duration(figures.seconds * 1e6)}{failed}", *notes_of(figures)])
 
 
-def _kernel_table(figures: Figures, bandwidth: float | None) -> str:
-    rows = [("on the device", "count", "total", "median", "p90", "moves", "of the copy's")]
-    for one in figures.kernels[:_MOST_KERNELS]:
+HOST_HEAD = ("count", "total")
+
+
+def kernel_head(bandwidth: float | None) -> list[str]:
+    """Return the headings of what ``kernel_rows`` has beside the names."""
+    return ["count", "total", "median", "90 %", "moves", *(["of a copy's"] if bandwidth else [])]
+
+
+def kernel_rows(kernels: Iterable[KernelTimes], bandwidth: float | None) -> list[list[str]]:
+    """Return a row of texts for each kernel, with the share of what a copy moves where that is known."""
+    rows = []
+    for one in kernels:
         moved = one.bytes_per_second
-        share = "" if moved is None or not bandwidth else f"{moved / bandwidth:.0%}"
-        name = one.name if len(one.name) <= _WIDEST else one.name[: _WIDEST - 3] + "..."
-        times = (duration(one.total_us), duration(one.median_us), duration(one.p90_us))
-        rows.append((name, str(one.count), *times, rate(moved), share))
+        share = [f"{moved / bandwidth:.0%}" if moved else ""] if bandwidth else []
+        rows.append([one.name, str(one.count), *map(duration, (one.total_us, one.median_us, one.p90_us)), rate(moved), *share])
+    return rows
+
+
+def host_rows(figures: Figures, most: int) -> list[list[str]]:
+    """Return a row of texts for each of the stages of the host that took longest."""
+    return [[name, str(number), duration(s * _US_PER_S)] for name, (number, s) in list(figures.host.items())[:most]]
+
+
+def _kernel_table(figures: Figures, bandwidth: float | None) -> str:
+    rows = [["on the device", *kernel_head(bandwidth)], *kernel_rows(figures.kernels[:_MOST_KERNELS], bandwidth)]
+    for row in rows:
+        row[0] = row[0] if len(row[0]) <= _WIDEST else row[0][: _WIDEST - 3] + "..."
     more = len(figures.kernels) - _MOST_KERNELS
-    lines = aligned([row if bandwidth else row[:-1] for row in rows])
-    lines += [f"  and {more} more"] if more > 0 else []
+    lines = aligned(rows) + ([f"  and {more} more"] if more > 0 else [])
     lines += [f"A copy on the device moves {rate(bandwidth)}."] if bandwidth else []
     return "\n".join(lines) if figures.kernels else "The device did nothing."
 
@@ -200,6 +218,5 @@ def _device(tracks: Sequence[TrackTimes]) -> str:
 
 
 def _host(figures: Figures) -> str:
-    rows = [("on the host", "count", "total")]
-    rows += [(name, str(number), duration(s * 1e6)) for name, (number, s) in list(figures.host.items())[:_MOST_STAGES]]
+    rows = [["on the host", *HOST_HEAD], *host_rows(figures, _MOST_STAGES)]
     return "\n".join(aligned(rows)) if figures.host else ""

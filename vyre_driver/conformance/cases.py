@@ -19,7 +19,7 @@ from vyre_driver.conformance.driver_cases import driver_cases, variant_cases
 from vyre_driver.conformance.extension_cases import added_operator_cases, extension_cases
 from vyre_driver.conformance.flow_cases import flow_cases, jump_cases
 from vyre_driver.conformance.node_cases import atomic_cases, local_cases, node_cases
-from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
+from vyre_driver.conformance.patterns import each_with_each, edges, scalar_types
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
@@ -72,7 +72,7 @@ def _binary_cases(options: Options) -> Iterator[Case]:
         if result is None or isinstance(result, Mismatch):
             continue
         every = edges(dtype)
-        left, right = (np.array(side, every.dtype) for side in zip(*product(every, every), strict=True))
+        left, right = each_with_each(every, every)
         if op in {BinOp.DIV, BinOp.MOD} and dtype == _I32:
             kept = (right != 0) & ~((left == np.iinfo(np.int32).min) & (right == -1))
             left, right = left[kept], right[kept]
@@ -105,8 +105,7 @@ def _cast_cases(options: Options) -> Iterator[Case]:
 
 def _choice_cases() -> Iterator[Case]:
     floats = edges(_F32)
-    triples = [np.array(side, np.float32) for side in zip(*product(floats[:8], floats, floats[::3]), strict=True)]
-    yield elementwise("fma", [_F32] * 3, triples, ir.fma, _F32)
+    yield elementwise("fma", [_F32] * 3, each_with_each(floats[:8], floats, floats[::3]), ir.fma, _F32)
     near = np.array([1 + 2.0**-12, 1 + 2.0**-23, 3.0, -(1 + 2.0**-12)], np.float32)
     far = np.array([-(1 + 2.0**-11), -1.0, -9.0, 2.0**-60], np.float32)
     yield elementwise("fma that cancels", [_F32] * 2, [near, far], lambda a, b: ir.fma(a, a, b), _F32)
@@ -124,7 +123,6 @@ def _choice_cases() -> Iterator[Case]:
         yield elementwise(f"select by {dtype}", types, [conditions, values, others], ir.select, DataType.U32)
         for op in (BinOp.AND, BinOp.OR):
             other = DataType.U32 if dtype == DataType.Bool else DataType.Bool
-            pairs = list(product(edges(dtype), edges(other)))
-            sides = [np.array(side, NUMPY[one]) for side, one in zip(zip(*pairs, strict=True), (dtype, other), strict=True)]
+            sides = each_with_each(edges(dtype), edges(other))
             name = f"{op.name} of {dtype} and {other}"
             yield elementwise(name, [dtype, other], sides, partial(ir.binop, op), DataType.Bool)

@@ -269,8 +269,7 @@ def _each(name: str, given: Mapping[str, tuple[DataType, NDArray[np.generic]]], 
 
 def _paired(*dtypes: DataType) -> list[NDArray[np.generic]]:
     """Return the edges of types, each with each."""
-    columns = zip(*product(*map(patterns.edges, dtypes)), strict=True)
-    return [np.array(one, patterns.NUMPY[dtype]) for dtype, one in zip(dtypes, columns, strict=True)]
+    return patterns.each_with_each(*map(patterns.edges, dtypes))
 
 
 def _narrow_bits() -> Iterator[Case]:

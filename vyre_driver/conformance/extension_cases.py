@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import Case, case_of, case_of_each, elementwise, output
-from vyre_driver.conformance.patterns import NUMPY, edges
+from vyre_driver.conformance.patterns import NUMPY, each_with_each, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import bitcast
@@ -161,9 +161,8 @@ def added_operator_cases(options: Options) -> Iterator[Case]:
             if not all(_has(options, one) for one in (*types, operator.result)):
                 continue
             every = [edges(one)[:: 3 if len(types) == 3 else 1] for one in types]
-            arrays = [np.array(side, many.dtype) for side, many in zip(zip(*product(*every), strict=True), every, strict=True)]
             title = f"{name} of {' and '.join(map(str, types))}"
-            yield elementwise(title, types, arrays, partial(extension, name), operator.result)
+            yield elementwise(title, types, each_with_each(*every), partial(extension, name), operator.result)
     if options.u64:
         yield from _wide_cases()
     yield from _comparisons()
@@ -198,8 +197,7 @@ def _kept_bits() -> Case:
 
 
 def _comparisons() -> Iterator[Case]:
-    every = edges(DataType.F64)
-    arrays = [np.array(side, every.dtype) for side in zip(*product(every, every), strict=True)]
+    arrays = each_with_each(edges(DataType.F64), edges(DataType.F64))
     for op in COMPARISONS:
         yield elementwise(f"{op.name} of f64", [DataType.F64] * 2, arrays, partial(ir.binop, op), DataType.Bool)
 

@@ -7,14 +7,23 @@ Source: spec items 1.2 (orderings), 1.5 to 1.7; docs/ir.md, "Atomics" and "Memor
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
 from vyre_driver.conformance.case import Case, case_of, output
-from vyre_driver.conformance.patterns import F32_EDGES, F32_SPECIAL, I32_EDGES, NUMPY, U32_EDGES, U64_EDGES, edges, scalar_types
+from vyre_driver.conformance.patterns import (
+    F32_EDGES,
+    F32_SPECIAL,
+    I32_EDGES,
+    NUMPY,
+    U32_EDGES,
+    U64_EDGES,
+    each_with_each,
+    edges,
+    scalar_types,
+)
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl
@@ -62,15 +71,15 @@ def _bits(dtype: DataType, values: NDArray[np.generic]) -> NDArray[np.uint32]:
 def _found(op: AtomicOp, dtype: DataType) -> Case:
     """Return the case of every pair of edges, one invocation each: what an atomic finds, and what it leaves."""
     every = _bits(dtype, edges(dtype))
-    pairs = np.array(list(product(every, every)), np.uint32)
-    count, i = len(pairs), ir.gid_x()
+    before, operands = each_with_each(every, every)
+    count, i = len(before), ir.gid_x()
     cells = BufferDecl.read_write("cells", 0, dtype).with_count(count)
     values, out = BufferDecl.read("values", 1, U32).with_count(count), output(count, 2)
     expected = ir.select((i % 3).eq(0), ir.load(values, i), ir.u32(5)) if op is AtomicOp.COMPARE_EXCHANGE else None
     body = [ir.if_(i < count, [ir.store(out, i, ir.atomic(op, cells, i, ir.load(values, i), expected=expected))])]
-    given = pairs[:, 0].copy().view(NUMPY[dtype])
+    given = before.view(NUMPY[dtype])
     grid = (-(-count // 64), 1, 1)
-    return case_of(f"atomic {op.name} of {dtype}", [cells, values, out], body, given, pairs[:, 1].copy(), size=_SIZE, grid=grid)
+    return case_of(f"atomic {op.name} of {dtype}", [cells, values, out], body, given, operands, size=_SIZE, grid=grid)
 
 
 def _of_many(op: AtomicOp, dtype: DataType, *, shared: bool) -> Iterator[Case]:

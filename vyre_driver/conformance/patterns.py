@@ -5,6 +5,7 @@ The first twelve u32 are upstream's witness. Source: spec item 8, canonical u32 
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,11 @@ def edges(dtype: DataType) -> NDArray[Any]:
         return np.array(BF16_BITS, np.uint16)
     limits = np.iinfo(NUMPY[dtype])
     return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1], NUMPY[dtype])
+
+
+def each_with_each(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return arrays of one length that have every combination of the elements of these."""
+    return [np.array(side, one.dtype) for side, one in zip(zip(*product(*arrays), strict=True), arrays, strict=True)]
 
 
 def array(rng: RandomSource, dtype: DataType, count: int) -> NDArray[Any]:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict
-from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry
-from vyre_driver.cli.options import add_json, human_bytes, human_count, human_time, printable, progress, say, tell
+from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry, tell_taken
+from vyre_driver.cli.options import add_json, human_bytes, human_count, human_time, printable, progress, tell
 from vyre_driver.errors import FileUnusable
 from vyre_driver.process.whole_files import whole_file
 
@@ -354,11 +354,7 @@ def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         raise _unusable("read", options.file, error) from error
     known = f"{report.known} known already, {report.foreign} for devices that are not here"
     taken = f"{human_count(report.imported, 'entry')} taken, {known}"
-    tell(options, dataclasses.asdict(report), taken)
-    if not options.json:
-        for verdict, number in report.refused.items():
-            say(f"{number} refused: {verdict}", on_stderr=True)
-    return 1 if report.refused else 0
+    return tell_taken(options, dataclasses.asdict(report), taken, report.refused)
 
 
 def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tuple[str, DeviceIds]]) -> int:

@@ -1,13 +1,17 @@
-"""What the actions of ``vyre-driver cache`` ask alike: which entry is meant, and which devices are here."""
+"""What the actions of ``vyre-driver cache`` ask alike: which entry is meant, which devices are here, what was taken."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import DeviceIds
+from vyre_driver.cli.options import say, tell
 from vyre_driver.errors import InvalidCommand, VulkanUnavailable
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -45,3 +49,13 @@ def ids_of(device: PhysicalDevice) -> DeviceIds:
     from vyre_driver.identity.manifest import encode_manifest
 
     return DeviceIds.of_manifest(encode_manifest(device_fields(device)))
+
+
+def tell_taken(options: argparse.Namespace, facts: Mapping[str, object], taken: str, refused: Mapping[str, int]) -> int:
+    """Print what was taken, and what was refused for which reasons; returns the status, 1 if something was."""
+    ordered = dict(sorted(refused.items()))
+    tell(options, {**facts, "refused": ordered}, taken)
+    if not options.json:
+        for reason, number in ordered.items():
+            say(f"{number} refused: {reason}", on_stderr=True)
+    return 1 if refused else 0

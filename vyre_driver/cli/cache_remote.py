@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.cache.entry import Verdict, decode_entry
-from vyre_driver.cli.cache_entries import KEY_DIGITS, find_entry, ids_of, physical_devices
-from vyre_driver.cli.options import human_bytes, human_count, human_measure, printable, progress, say, tell
+from vyre_driver.cli.cache_entries import KEY_DIGITS, find_entry, ids_of, physical_devices, tell_taken
+from vyre_driver.cli.options import human_bytes, human_count, human_measure, printable, progress, tell
 from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings
@@ -27,7 +27,6 @@ from vyre_driver.remote.trust import is_name, make_key, signer_of_settings, trus
 
 if TYPE_CHECKING:
     import argparse
-    from collections import Counter
     from collections.abc import Iterable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
@@ -82,6 +81,14 @@ def asked() -> Iterator[Store]:
         store.close()
 
 
+def round_trip_s(store: Store) -> float:
+    """Return how long the store takes for an answer once it is connected."""
+    store.ping()
+    began = time.perf_counter()
+    store.ping()
+    return time.perf_counter() - began
+
+
 def needed_signer(cache: DiskPipelineCache) -> Signer:
     """Return what signs; raises InvalidCommand without a key."""
     signer = signer_of_settings(cache.root)
@@ -108,10 +115,7 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Tell what the store is, how long it takes, whether this user may write to it, and what it has for the devices here."""
     trust, signer = trust_of_settings(), signer_of_settings(cache.root)
     with asked() as store:
-        store.ping()
-        began = time.perf_counter()
-        store.ping()
-        took_s = time.perf_counter() - began
+        took_s = round_trip_s(store)
         may_write = _may_write(store)
         counts = [(one.name, sum(1 for _ in store.names(f"{ENTRIES}{_store_name(one)}:"))) for one in physical_devices()]
     left_alone = _left_alone(cache)
@@ -188,25 +192,11 @@ def run_pull(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     ids = None if options.any_device else {ids_of(one) for one in here}
     with asked() as store, progress("pulling") as step:
         report = pull(cache, store, trust, names, ids, step)
-    tell(
-        options,
-        {
-            "store": store.address,
-            "taken": report.taken,
-            "known": report.known,
-            "refused": dict(sorted(report.refused.items())),
-            "signers": dict(sorted(report.signers.items())),
-        },
-        f"{human_count(report.taken, 'entry')} taken from {store.address}{_by(report.signers)}, {report.known} known already",
-    )
-    if not options.json:
-        for reason, number in sorted(report.refused.items()):
-            say(f"{number} refused: {reason}", on_stderr=True)
-    return 1 if report.refused else 0
-
-
-def _by(signers: Counter[str]) -> str:
-    return f" (signed by {', '.join(f'{name}: {number}' for name, number in sorted(signers.items()))})" if signers else ""
+    signers = dict(sorted(report.signers.items()))
+    by = f" (signed by {', '.join(f'{name}: {number}' for name, number in signers.items())})" if signers else ""
+    facts = {"store": store.address, "taken": report.taken, "known": report.known, "signers": signers}
+    taken = f"{human_count(report.taken, 'entry')} taken from {store.address}{by}, {report.known} known already"
+    return tell_taken(options, facts, taken, report.refused)
 
 
 def run_why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:

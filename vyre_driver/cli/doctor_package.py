@@ -239,17 +239,14 @@ def check_store() -> Check:
 
 
 def _asked_store() -> Check:
-    from vyre_driver.cli.cache_remote import asked  # late: it imports what a process without a store does without
+    from vyre_driver.cli.cache_remote import asked, round_trip_s  # late: it imports what a process without a store does without
     from vyre_driver.remote.store import StoreFailure, Timed
     from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
 
     cache = DiskPipelineCache.from_settings()
     trust, signer = trust_of_settings(), signer_of_settings(cache.root)
     with asked() as store:
-        store.ping()
-        began = time.perf_counter()
-        store.ping()
-        took_s = time.perf_counter() - began
+        took_s = round_trip_s(store)
         ahead_s = None
         if isinstance(store, Timed):
             try:

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 from vyre_driver._version import __version__
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cli.cache_entries import physical_devices
 from vyre_driver.cli.options import add_json, tell
-from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.telemetry.prometheus import MetricsText
-from vyre_driver.vulkan import enumerate_devices
 
 if TYPE_CHECKING:
     import argparse
-
-    from vyre_driver.vulkan import PhysicalDevice
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +33,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _tell_devices(text: MetricsText) -> None:
-    try:
-        devices: tuple[PhysicalDevice, ...] = enumerate_devices()
-    except VulkanUnavailable:
-        devices = ()
+    devices = physical_devices()
     text.gauge("devices", "Vulkan devices that the loader lists; 0 where there is no loader or driver.", len(devices))
     for device in devices:
         named = {"device": device.name, "uuid": device.device_uuid.hex()}

@@ -19,6 +19,7 @@ from vyre_driver.autotune.store.record import parse_timings
 from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.checks import U32_MAX
 from vyre_driver.cli.options import add_device, add_json, human_count, human_measure, print_json, printable, progress, say, tell
+from vyre_driver.display.line import aligned
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,
@@ -218,7 +219,7 @@ def _print(result: dict[str, Any]) -> None:
     sys.stdout.flush()  # the next one takes a while
 
 
-_MEDIAN = 3  # of the cells of a list; numbers stand to the right
+_LEFT = frozenset({0, 1, 2, 4, 5, 6})  # of the cells of a list; the median stands to the right
 _ID_DIGITS = 12  # of an identity in a list; any beginning that only one has will do
 
 
@@ -324,18 +325,8 @@ def run_list(options: argparse.Namespace) -> int:
     rows = _rows(AutotuneStore.load(path))
     data = {"file": str(path), "records": [row.as_data() for row in rows]}
     count = f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}"
-    tell(options, data, *_aligned([[printable(cell) for cell in row.cells()] for row in rows]), count)
+    tell(options, data, *aligned([[printable(cell) for cell in row.cells()] for row in rows], _LEFT), count)
     return 0
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            f"{cell:>{width}}" if place == _MEDIAN else f"{cell:<{width}}"
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def run_show(options: argparse.Namespace) -> int:
@@ -411,6 +402,7 @@ def run_push(options: argparse.Namespace) -> int:
 
 def run_pull(options: argparse.Namespace) -> int:
     """Take the records for the devices here; the better measured of two stays. Status 1 when some were refused."""
+    from vyre_driver.cli.cache_entries import tell_taken
     from vyre_driver.cli.cache_remote import asked, needed_trust
     from vyre_driver.remote.tuning import pull_records
 
@@ -426,21 +418,8 @@ def run_pull(options: argparse.Namespace) -> int:
             signers.update(stored.signer for stored in records.found if local.put_better(stored.key, stored.record))
     local.save_if_dirty(path)
     taken = sum(signers.values())
-    tell(
-        options,
-        {
-            "store": store.address,
-            "file": str(path),
-            "taken": taken,
-            "refused": dict(sorted(refused.items())),
-            "signers": dict(sorted(signers.items())),
-        },
-        f"{human_count(taken, 'record')} taken into {path}",
-    )
-    if not options.json:
-        for reason, number in sorted(refused.items()):
-            say(f"{number} refused: {reason}", on_stderr=True)
-    return 1 if refused else 0
+    facts = {"store": store.address, "file": str(path), "taken": taken, "signers": dict(sorted(signers.items()))}
+    return tell_taken(options, facts, f"{human_count(taken, 'record')} taken into {path}", refused)
 
 
 def _device_names() -> dict[tuple[str, str], str]:

@@ -51,7 +51,7 @@ def test_the_traps_are_sprung_by_a_process_started_with_m(trapped: Path, run_pyt
     ("arguments", "status"),
     [
         (("doctor", "--json"), 0),
-        (("demo", "--files", "empty", "--npy", "empty"), 2),  # which its first child finds
+        (("demo", "--files", "empty"), 2),  # which its first child finds
         (("tune", "run", "saxpy", "--isolate", "--size", "1000", "--seconds", "2", "--allow-software"), 0),
         (("conform", "--backend", "cpu-ref", "--jobs", "1", "--count", "2", "--no-cases"), 0),
     ],

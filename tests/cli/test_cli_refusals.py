@@ -405,7 +405,7 @@ def test_a_warning_is_an_object_of_its_own(monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.mark.device
 def test_the_error_of_a_child_of_demo_is_told_so_too(run_cli: RunChild) -> None:
-    done = run_cli("demo", "--json", "--files", PATH, "--npy", PATH)
+    done = run_cli("demo", "--json", "--files", PATH)
     assert (done.status, done.stdout, json.loads(done.complaint[-1])["error"]["attributes"]) == (2, "", {"path": PATH})
 
 
@@ -461,7 +461,7 @@ import sys, tempfile
 tempfile._candidate_tempdir_list = lambda: []
 """
 RUNS_A_VERB = f"{NO_PLACE}from vyre_driver.cli import main\nsys.exit(main(sys.argv[1:]))"
-ONE_PROCESS_A_JOB = "from vyre_driver.cli import demo\ndemo._PROCESSES = (1,)\n"
+ONE_PROCESS = "from vyre_driver.cli import demo\ndemo._PROCESSES = (1,)\n"
 OPENS = f"""{NO_PLACE}
 from vyre_driver import Driver
 Driver(allow_software=True, isolated=True).close()
@@ -479,11 +479,9 @@ def test_an_isolated_driver_needs_no_temporary_directory(run_python: RunChild) -
 def test_the_doctor_and_the_demo_need_no_temporary_directory(run_python: RunChild, tmp_path: Path) -> None:
     checked = run_python("-c", RUNS_A_VERB, "doctor", env={"VYRE_ALLOW_SOFTWARE": "1"})
     assert ("verdict: " in checked.stdout, "error 2202" in checked.stderr) == (True, False)
-    text, numbers = tmp_path / "text", tmp_path / "numbers.npy"
-    text.write_bytes(b"aaabbc")
-    np.save(numbers, np.arange(1000, dtype=np.float32))
-    small = ("--files", str(text), "--npy", str(numbers))
-    shown = run_python("-c", ONE_PROCESS_A_JOB + RUNS_A_VERB, "demo", *small, "--out-dir", str(tmp_path))
+    (tmp_path / "text").write_bytes(b"aaabbc")
+    places = ("--files", str(tmp_path / "text"), "--out-dir", str(tmp_path))
+    shown = run_python("-c", ONE_PROCESS + RUNS_A_VERB, "demo", *places)
     assert (shown.status, shown.stdout.count("WRONG")) == (0, 0), shown.stderr
 
 

@@ -17,7 +17,7 @@ import pytest
 from descriptors import descriptors_over_1024
 
 from vyre_driver.process import workers
-from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, answer_of, run_tool
+from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,16 +157,20 @@ def test_a_fork_kills_no_child_of_its_parent() -> None:
 
 @pytest.mark.usefixtures("scripts")
 def test_one_answer_needs_a_good_end() -> None:
-    assert answer_of("echo beside >&2; echo 7", within=LONG) == (7, b"beside\n")
-    assert death(lambda: answer_of("echo 7; exit 5")) == ("status 5: ", "status 5", 5)
-    assert answer_of("echo $SAID", env={**os.environ, "SAID": "8"}) == (8, b"")
-    with pytest.raises(ChildTimeout):
-        answer_of("exec sleep 600", within=0.01)
+    with Worker("echo beside >&2; echo 7") as worker:
+        assert worker.only_answer(LONG) == (7, b"beside\n")
+    with Worker("echo 7; exit 5") as worker:
+        assert death(worker.only_answer) == ("status 5: ", "status 5", 5)
+    with Worker("echo $SAID", env={**os.environ, "SAID": "8"}) as worker:
+        assert worker.only_answer(LONG) == (8, b"")
+    with Worker("exec sleep 600") as worker, pytest.raises(ChildTimeout):
+        worker.only_answer(0.01)
 
 
 def test_stderr_can_be_shared(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "python_command", lambda script: ["sh", "-c", script])
-    assert answer_of("echo wrong >&2; echo 7", shares_stderr=True) == (7, b"")
+    with Worker("echo wrong >&2; echo 7", shares_stderr=True) as worker:
+        assert worker.only_answer(LONG) == (7, b"")
     assert capfd.readouterr().err == "wrong\n"
 
 

@@ -1,4 +1,4 @@
-"""``vyre-driver demo``: four real jobs, each in two fresh processes, so that the second shows what the cache saves.
+"""``vyre-driver demo``: four real jobs, in two fresh processes, of which the second shows what the cache saves.
 
 Each job does real work on a device and checks every number against numpy.
 """
@@ -11,22 +11,21 @@ import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from vyre_driver.cli.files import load_npy, read_bytes
+from vyre_driver.cli.files import read_bytes
 from vyre_driver.cli.options import add_device, add_json, human_count, print_json, say
+from vyre_driver.display.line import aligned
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidInput
 from vyre_driver.process.child import take_over_stdout
-from vyre_driver.process.workers import ChildDied, answer_of, open_in_memory
+from vyre_driver.process.workers import ChildDied, Worker
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -131,38 +130,15 @@ def _chunks(paths: Sequence[Path], chunk_bytes: int) -> Iterator[NDArray[Any]]:
         yield np.frombuffer(bytes(pending), np.uint8)
 
 
-def make_saxpy_input(file: IO[bytes]) -> None:
-    """Write 16 Mi reproducible float32 numbers to a file, as ``.npy``."""
-    np.save(file, np.random.default_rng(0).standard_normal(SAXPY_ELEMENTS, np.float32))
-    file.flush()
-
-
-def saxpy(driver: Driver, path: Path) -> JobResult:
-    """Return 2.5 x + y with x from the file and y the same numbers backwards; equal to numpy bit for bit.
-
-    Raises FileUnusable if the file cannot be read or is no ``.npy`` file, InvalidInput if it does not hold a one-dimensional
-    float32 array with elements.
-    """
-    try:
-        with path.open("rb") as file:
-            x = load_npy(file)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise FileUnusable(f"cannot read {path} ({reason})", fix="name a .npy file", path=str(path)) from error
-    if x.dtype != np.float32 or x.ndim != 1 or not x.size:
-        raise InvalidInput(
-            f"{path} holds {x.dtype} of shape {x.shape}",
-            fix="save a one-dimensional float32 array with elements",
-            path=str(path),
-        )
+def saxpy(driver: Driver) -> JobResult:
+    """Return 2.5 x + y of 16 Mi reproducible float32 numbers x and the same backwards as y; equal to numpy bit for bit."""
+    x = np.random.default_rng(0).standard_normal(SAXPY_ELEMENTS, np.float32)
     y = np.ascontiguousarray(x[::-1])
     kernel = driver.compile(shipped_module("saxpy"))
     result = JobResult(verified=False, summary=f"{x.size:,} float32", kernel=kernel, facts={"elements": int(x.size)})
     got = kernel(x, y, push_constants={"alpha": _ALPHA, "count": int(x.size)}, workgroups=(_SAXPY_GROUPS,), split=True)
     result.add_trace()
-    expected = np.float32(_ALPHA) * x
-    expected += y
-    result.verified = bool(np.array_equal(got, expected, equal_nan=True))
+    result.verified = bool(np.array_equal(got, np.float32(_ALPHA) * x + y))
     return result
 
 
@@ -261,7 +237,12 @@ def expected_edges(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     return found
 
 
-JOBS = ("histogram", "saxpy", "edges", "mandelbrot")
+JOBS: dict[str, Callable[[Driver, argparse.Namespace], JobResult]] = {
+    "histogram": lambda driver, options: histogram(driver, options.files),
+    "saxpy": lambda driver, _: saxpy(driver),
+    "edges": lambda driver, _: find_edges(driver),
+    "mandelbrot": lambda driver, options: mandelbrot(driver, options.out_dir),
+}
 _PROCESSES = (1, 2)
 _STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms")
 
@@ -269,35 +250,38 @@ _STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
     parser.add_argument("--files", nargs="+", default=[], metavar="PATH", help="count these (default: the standard library)")
-    parser.add_argument("--npy", type=Path, metavar="FILE", help="float32 numbers for saxpy (default: 16 Mi made for it)")
     parser.add_argument("--out-dir", type=Path, default=Path(), metavar="DIR", help="where the picture goes (default: here)")
-    parser.add_argument("--worker", choices=JOBS, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs="+", choices=list(JOBS), help=argparse.SUPPRESS)
     add_device(parser)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the jobs, or as a worker one of them; 1 if a result is wrong."""
+    """Run the jobs in two processes, or as one of these those that are named; 1 if a result is wrong."""
     options.out_dir = _directory(options.out_dir)
     if options.worker:
-        take_over_stdout()(_work(options))
+        _work(options, take_over_stdout())
         return 0
-    with open_in_memory() as numbers:
-        if options.npy is None:
-            make_saxpy_input(numbers)
-            options.npy = Path(f"/proc/{os.getpid()}/fd/{numbers.fileno()}")
-        jobs: list[dict[str, Any]] = []
-        for job in JOBS:
-            runs: list[dict[str, Any]] = []
-            for process in _PROCESSES:
-                figures = _spawn(job, options)
-                if figures is None:
-                    return 2
-                device = figures.pop("device")
-                if not (jobs or runs or options.json):
-                    _show_device(device)  # at once: the other runs take seconds
-                runs.append({"process": process, **figures})
-            jobs.append({"job": job, "verified": all(run["verified"] for run in runs), "runs": runs})
+    runs: dict[str, list[dict[str, Any]]] = {job: [] for job in JOBS}
+    device: dict[str, Any] = {}
+    try:
+        for process in _PROCESSES:
+            for job, figures in _spawned(options):
+                found = figures.pop("device")
+                if not (device or options.json):
+                    _show_device(found)  # at once: the other runs take seconds
+                device = device or found
+                runs[job].append({"process": process, **figures})
+    except ChildDied as error:
+        if error.status == 2:  # it has printed its error on standard error itself
+            return 2
+        job = min(runs, key=lambda name: len(runs[name]))
+        raise DispatchFailed(
+            f"the process ended with {error.how} in the {job} job",
+            fix=f"run it alone to see why: vyre-driver demo --worker {job}",
+            status=error.status,
+        ) from None
+    jobs = [{"job": job, "verified": all(run["verified"] for run in each), "runs": each} for job, each in runs.items()]
     report = {"device": device, "verified": all(job["verified"] for job in jobs), "jobs": jobs}
     if options.json:
         print_json(report)
@@ -316,49 +300,28 @@ def _directory(path: Path) -> Path:
     return path.resolve()
 
 
-def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
-    """Run one job in a fresh process; None if it stopped with an error, which it has printed on stderr itself."""
-    given = ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
+def _spawned(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run the jobs in a fresh process, and yield the figures of each as soon as they are there; raises ChildDied."""
+    given = ["--out-dir", str(options.out_dir)]
     given += ["--device", options.device] if options.device else []
     given += ["--json"] if options.json else []  # for its errors
     given += ["--files", *options.files] if options.files else []
-    try:
-        figures: dict[str, Any] = answer_of("vyre_driver", "demo", "--worker", job, *given, shares_stderr=True)[0]
-    except ChildDied as error:
-        if error.status == 2:
-            return None
-        raise DispatchFailed(
-            f"the {job} job's process ended with {error.how}",
-            fix=f"run it alone to see why: vyre-driver demo --worker {job} --npy FILE",
-            status=error.status,
-        ) from None
-    return figures
+    with Worker("vyre_driver", "demo", "--worker", *JOBS, *given, shares_stderr=True) as child:
+        for job in JOBS:
+            yield job, child.answer()
 
 
-def _work(options: argparse.Namespace) -> dict[str, object]:
+def _work(options: argparse.Namespace, answer: Callable[[object], None]) -> None:
     # A demo runs anywhere and says on what; everything else wants to be asked first.
     with Driver(options.device, allow_software=True) as driver:
-        if options.worker == "histogram":
-            result = histogram(driver, options.files)
-        elif options.worker == "saxpy":
-            result = saxpy(driver, options.npy)
-        elif options.worker == "edges":
-            result = find_edges(driver)
-        else:
-            result = mandelbrot(driver, options.out_dir)
-        trace = result.kernel.trace
-        return {
-            "verified": result.verified,
-            "summary": result.summary,
-            **result.facts,
-            "cache": trace.verdict.name.lower(),
-            "why": trace.reason,
-            "key": trace.key,
-            "dispatches": result.dispatches,
-            "compile_ms": trace.compile_ns / 1e6,
-            **{f"{stage}_ms": spent_ns / 1e6 for stage, spent_ns in result.spent_ns.items()},
-            "device": driver.report(),
-        }
+        for job in options.worker:
+            result = JOBS[job](driver, options)
+            trace = result.kernel.trace
+            figures = {"verified": result.verified, "summary": result.summary, **result.facts}
+            figures |= {"cache": trace.verdict.name.lower(), "why": trace.reason, "key": trace.key}
+            figures |= {"dispatches": result.dispatches, "compile_ms": trace.compile_ns / 1e6}
+            figures |= {f"{stage}_ms": spent_ns / 1e6 for stage, spent_ns in result.spent_ns.items()}
+            answer({**figures, "device": driver.report()})
 
 
 def _show_device(device: dict[str, Any]) -> None:
@@ -371,20 +334,13 @@ def _show_device(device: dict[str, Any]) -> None:
 
 def _show_jobs(report: dict[str, Any]) -> None:
     """Print the times of each run, and what each job worked on."""
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("job")
-    table.add_column("run", justify="right")
-    table.add_column("cache")
-    for stage in _STAGES:
-        table.add_column(stage.removesuffix("_ms").replace("readback", "read-back"), justify="right")
-    table.add_column("result")
+    rows = [("job", "run", "cache", *(one.removesuffix("_ms").replace("readback", "read-back") for one in _STAGES), "result")]
     for job in report["jobs"]:
         for run in job["runs"]:
             figures = [f"{run[stage]:.2f}" for stage in _STAGES]
-            table.add_row(job["job"], str(run["process"]), run["cache"], *figures, "verified" if run["verified"] else "WRONG")
-    console.print(table)
-    say("Each run is a process of its own; times in ms.\n")
+            rows.append((job["job"], str(run["process"]), run["cache"], *figures, "verified" if run["verified"] else "WRONG"))
+    say("\n".join(aligned(rows, {0, 2, len(rows[0]) - 1})))
+    say("Each run is in a process of its own; times in ms.\n")
     explained: set[str] = set()  # a reason stands where it comes first: without a cache it is the same for all
     for job in report["jobs"]:
         verdicts = []

@@ -80,8 +80,8 @@ VERBS = {
     ),
     "demo": Verb(
         "run four jobs and check their results",
-        "Run four jobs, each in two processes, so that the second shows what the cache\n"
-        "saves, and check their results. Where there is no GPU, they run on the CPU.",
+        "Run four jobs, and again in another process, which shows what the cache saves,\n"
+        "and check their results. Where there is no GPU, they run on the CPU.",
         ("demo", "demo --files README.md --out-dir /tmp"),
     ),
     "cache": Verb(

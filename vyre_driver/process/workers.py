@@ -172,12 +172,6 @@ def open_in_memory() -> IO[bytes]:
     return open(os.memfd_create("vyre_driver"), "w+b")  # noqa: PTH123 -- a descriptor, which end closes
 
 
-def answer_of(module: str, *arguments: str, within: float | None = None, **how: Any) -> tuple[Any, bytes]:  # noqa: ANN401
-    """Return the one answer of a ``Worker``, and what it printed to standard error; raises as ``Worker.answer``."""
-    with Worker(module, *arguments, **how) as worker:
-        return worker.only_answer(within)
-
-
 def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> Ended:  # noqa: ANN401
     """Run a program of others on what it reads; raises ChildTimeout after so many seconds, OSError if it cannot be run."""
     with _Session(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, **how) as tool:

@@ -20,7 +20,8 @@ from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict
 from vyre_driver.cli.cache_entries import KEY_DIGITS, devices_here, find_entry, tell_taken
-from vyre_driver.cli.options import add_json, human_bytes, human_count, human_time, printable, progress, tell
+from vyre_driver.cli.options import add_json, human_bytes, human_time, printable, progress, tell
+from vyre_driver.display.line import count
 from vyre_driver.errors import FileUnusable
 from vyre_driver.process.whole_files import whole_file
 
@@ -154,11 +155,11 @@ def _info(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}"
     ]
     if stats["base"]:
-        lines.append(f"base {stats['base']}, {human_count(below.entries, 'entry')}")
+        lines.append(f"base {stats['base']}, {count(below.entries, 'entry')}")
     if stats["refused"]:
         lines.append(f"not used: {stats['refused']}")
     imported = f" ({usage.imported} imported)" if usage.imported else ""
-    lines.append(f"{human_count(usage.entries, 'entry')}{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
+    lines.append(f"{count(usage.entries, 'entry')}{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
     rest = {"raw blobs": usage.raw_blobs, "unfinished files": usage.temporaries, "set aside": usage.quarantined}
     lines += [f"{number} {what}" for what, number in rest.items() if number]
     tell(options, {**data, **dataclasses.asdict(usage), "base_entries": below.entries}, *lines)
@@ -216,8 +217,8 @@ def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         problems = cache.check(fix=options.fix, progress=step)
     left = sum(not one.fixed for one in problems)
     lines = [f"{printable(one.path)}: {printable(one.text)}{' (repaired)' if one.fixed else ''}" for one in problems]
-    count = f"{human_count(len(problems), 'problem')}, {len(problems) - left} repaired"
-    tell(options, {"problems": [dataclasses.asdict(one) for one in problems]}, *lines, count)
+    said = f"{count(len(problems), 'problem')}, {len(problems) - left} repaired"
+    tell(options, {"problems": [dataclasses.asdict(one) for one in problems]}, *lines, said)
     return 1 if left else 0
 
 
@@ -262,7 +263,7 @@ def _prune(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 def _clear(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Remove everything, or what was imported."""
     removed = cache.clear(imported=options.imported)
-    tell(options, {"removed": removed}, f"{human_count(removed, 'file')} removed")
+    tell(options, {"removed": removed}, f"{count(removed, 'file')} removed")
     return 0
 
 
@@ -285,7 +286,7 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         tell(
             options,
             {"file": str(path), "entries": [dataclasses.asdict(entry) for entry in listed], "bytes": counted.size},
-            f"{human_count(len(listed), 'entry')}, {human_bytes(counted.size)}, {vouched}: {path}",
+            f"{count(len(listed), 'entry')}, {human_bytes(counted.size)}, {vouched}: {path}",
         )
     return 0
 
@@ -353,7 +354,7 @@ def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     except OSError as error:
         raise _unusable("read", options.file, error) from error
     known = f"{report.known} known already, {report.foreign} for devices that are not here"
-    taken = f"{human_count(report.imported, 'entry')} taken, {known}"
+    taken = f"{count(report.imported, 'entry')} taken, {known}"
     return tell_taken(options, dataclasses.asdict(report), taken, report.refused)
 
 
@@ -372,6 +373,6 @@ def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tupl
         driver = f"{name} {info}".strip()
         drivers.append({"vendorID": vendor, "deviceID": device, "driver": driver, "entries": number, "fits": fits})
         where = "fits a device here" if fits else "for no device here"
-        lines.append(f"{human_count(number, 'entry')} for {vendor:#06x}:{device:#06x}, {printable(driver)}: {where}")
+        lines.append(f"{count(number, 'entry')} for {vendor:#06x}:{device:#06x}, {printable(driver)}: {where}")
     tell(options, {"entries": len(listed), "drivers": drivers}, *lines)
     return 0

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from vyre_driver import settings
 from vyre_driver.cache.entry import Verdict, decode_entry
 from vyre_driver.cli.cache_entries import KEY_DIGITS, find_entry, ids_of, physical_devices, tell_taken
-from vyre_driver.cli.options import human_bytes, human_count, human_measure, printable, progress, tell
+from vyre_driver.cli.options import human_bytes, human_measure, printable, progress, tell
+from vyre_driver.display.line import count
 from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings
@@ -135,7 +136,7 @@ def run_remote(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         f"taken: what is signed by {', '.join(trusted)}" if trusted else "taken: nothing, since nobody is trusted",
         *([f"drivers on this machine leave it alone for now: {left_alone}"] if left_alone else []),
         *([] if signer else ["there is no key to sign with"]),
-        *(f"{human_count(number, 'entry')} for {printable(name)}" for name, number in counts),
+        *(f"{count(number, 'entry')} for {printable(name)}" for name, number in counts),
         *_nothing_to_share(cache.entries()),
     )
     return 0
@@ -177,7 +178,7 @@ def run_push(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     tell(
         options,
         {"store": store.address, "stored": report.stored, "known": report.known, "left_out": left_out},
-        f"{human_count(report.stored, 'entry')} stored in {store.address}, {report.known} known already",
+        f"{count(report.stored, 'entry')} stored in {store.address}, {report.known} known already",
         *(f"{number} left out: {reason}" for reason, number in left_out.items()),
         *_nothing_to_share(entries),
     )
@@ -195,7 +196,7 @@ def run_pull(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     signers = dict(sorted(report.signers.items()))
     by = f" (signed by {', '.join(f'{name}: {number}' for name, number in signers.items())})" if signers else ""
     facts = {"store": store.address, "taken": report.taken, "known": report.known, "signers": signers}
-    taken = f"{human_count(report.taken, 'entry')} taken from {store.address}{by}, {report.known} known already"
+    taken = f"{count(report.taken, 'entry')} taken from {store.address}{by}, {report.known} known already"
     return tell_taken(options, facts, taken, report.refused)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.store.records import TuningMode
-from vyre_driver.cli.options import human_count, printable, progress, say, tell
+from vyre_driver.cli.options import printable, progress, say, tell
+from vyre_driver.display.line import count
 from vyre_driver.driver import Driver
 from vyre_driver.errors import FileUnusable, VyreError
 from vyre_driver.lowering.recorded import MAX_FILE_BYTES, read_recording
@@ -49,7 +50,7 @@ def run_warm(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     tell(
         options,
         {"kernels": len(recording.kernels), **counts, "kept": is_kept, "left_out": reasons},
-        f"{human_count(len(kernels), 'kernel')} ready: {', '.join(f'{count} {what}' for what, count in counts.items())}",
+        f"{count(len(kernels), 'kernel')} ready: {', '.join(f'{count} {what}' for what, count in counts.items())}",
     )
     if not options.json:
         if kernels and not is_kept:

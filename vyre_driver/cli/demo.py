@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.cli.files import read_bytes
-from vyre_driver.cli.options import add_device, add_json, human_count, print_json, say
-from vyre_driver.display.line import aligned
+from vyre_driver.cli.options import add_device, add_json, print_json, say
+from vyre_driver.display.line import aligned, count
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidInput
 from vyre_driver.process.child import take_over_stdout
@@ -98,12 +98,10 @@ def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
         expected += np.bincount(chunk, minlength=256).astype(np.uint64)
         byte_count += len(chunk)
     if not byte_count:
-        raise InvalidInput(
-            f"there is no byte to count in {human_count(len(paths), 'file')}", fix="name files that are not empty"
-        )
+        raise InvalidInput(f"there is no byte to count in {count(len(paths), 'file')}", fix="name files that are not empty")
     result.verified = bool(np.array_equal(counted, expected))
-    size = f"{byte_count / 2**20:.1f} MiB" if byte_count >= 2**20 else human_count(byte_count, "byte")
-    result.summary = f"{human_count(len(paths), 'file')}, {size}"
+    size = f"{byte_count / 2**20:.1f} MiB" if byte_count >= 2**20 else count(byte_count, "byte")
+    result.summary = f"{count(len(paths), 'file')}, {size}"
     result.facts = {"files": len(paths), "bytes": byte_count, "commonest_byte": int(counted.argmax())}
     return result
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import sys
 import tokenize
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,10 +17,10 @@ import numpy as np
 
 from vyre_driver.cli.options import nearest
 from vyre_driver.errors import FileUnusable, InvalidCommand
+from vyre_driver.process.whole_files import whole_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
     from types import TracebackType
 
     from numpy.typing import NDArray
@@ -123,77 +122,48 @@ def _read(file: BinaryIO, most: int) -> bytes:
 class OutputFile:
     """A file to be written once the result is there; opening it early reports a bad path before any work is done.
 
-    The bytes go to a new file in the same directory, renamed at ``write``; without ``write`` nothing remains. What is there and
-    is not a regular file (a pipe, a device) is written directly.
+    It is there whole when the block ends; if the block raises, what stood there before still stands.
     """
 
     def __init__(self, path: Path) -> None:
         """Open it; raises FileUnusable if it cannot be made."""
         self.path = path
-        self._place = Path(os.path.realpath(path))  # a link goes on leading to it
-        self._temporary: Path | None = None
+        self._whole = whole_file(path)
         try:
-            mode = self._place.stat().st_mode if self._place.exists() else None
-            if mode is not None and not stat.S_ISREG(mode):
-                self._file = path.open("wb")
-                return
-            temporary = self._place.with_name(f".{secrets.token_hex(8)}.tmp")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            self._temporary, self._file = temporary, os.fdopen(descriptor, "wb")
-            if mode is not None:
-                with suppress(PermissionError):  # a file system without modes
-                    os.fchmod(descriptor, stat.S_IMODE(mode))
+            self._file = self._whole.__enter__()
         except OSError as error:
-            raise self._unusable(error) from error
+            raise unwritable(self.path, error) from error
 
     def write(self, array: NDArray[Any]) -> None:
-        """Write an array as ``.npy`` when the path is named so, else as raw bytes.
-
-        Raises FileUnusable if it cannot be written whole; what stood there before still stands.
-        """
-        with self._finishing() as file:
-            if self.path.suffix == ".npy":
-                np.save(file, array, allow_pickle=False)
-            else:
-                file.write(np.ascontiguousarray(array).data)
-
-    def write_text(self, text: str) -> None:
-        """Write a text in UTF-8; raises as ``write``."""
-        with self._finishing() as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
-
-    @contextmanager
-    def _finishing(self) -> Iterator[BinaryIO]:
-        """Give the file to write to, which has its own name when the block has ended."""
+        """Write an array as ``.npy`` when the path is named so, else as raw bytes; raises FileUnusable if that fails."""
         try:
-            yield self._file
-            self._file.close()
-            if self._temporary is not None:
-                self._temporary.replace(self._place)
-                self._temporary = None
+            if self.path.suffix == ".npy":
+                np.save(self._file, array, allow_pickle=False)
+            else:
+                self._file.write(np.ascontiguousarray(array).data)
+            self._file.flush()
         except OSError as error:
-            raise self._unusable(error) from error
+            raise unwritable(self.path, error) from error
 
     def __enter__(self) -> OutputFile:
         """Return the file itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Remove what was not finished."""
-        if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
-            self._temporary = None
+        """Give it its name, or remove it."""
         try:
-            self._file.close()
+            self._whole.__exit__(kind, error, traceback)
         except OSError as close_error:
             if error is None:
-                raise self._unusable(close_error) from close_error
+                raise unwritable(self.path, close_error) from close_error
 
-    def _unusable(self, error: OSError) -> FileUnusable:
-        fix = "name a file in a writable directory"
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            fix = "free some space, or name a file on another disk"
-        return FileUnusable(f"cannot write {self.path} ({error.strerror or error})", fix=fix, path=str(self.path))
+
+def unwritable(path: Path, error: OSError) -> FileUnusable:
+    """Return what is raised for a file that cannot be written."""
+    fix = "name a file in a writable directory"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        fix = "free some space, or name a file on another disk"
+    return FileUnusable(f"cannot write {path} ({error.strerror or error})", fix=fix, path=str(path))
 
 
 class StandardOutput:

@@ -174,9 +174,3 @@ def human_measure(value: float, unit: str) -> str:
     scaled = rounded / 1000.0**power
     before = len(str(int(scaled)))
     return f"{scaled:.{max(3 - before, 0)}f} {_PREFIXES[power]}{unit}"
-
-
-def human_count(number: int, what: str) -> str:
-    """Return a number of things: ``1 record``, ``2 records``, ``2 entries``."""
-    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else several}"

@@ -27,7 +27,6 @@ from vyre_driver.cli.options import (
     add_device,
     add_json,
     human_bytes,
-    human_count,
     human_measure,
     pairs,
     print_json,
@@ -36,6 +35,7 @@ from vyre_driver.cli.options import (
     tell,
     whole_numbers,
 )
+from vyre_driver.display.line import count
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
 from vyre_driver.kompute.submission import NoDispatch
@@ -505,7 +505,7 @@ def timed(call: Callable[[], object], bound: BoundKernel, runs: int, moved_bytes
 
 def timing_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that show what ``timed`` returned."""
-    yield f"time: {human_count(found['runs'], 'run')}, {human_bytes(found['bytes'])} in and out"
+    yield f"time: {count(found['runs'], 'run')}, {human_bytes(found['bytes'])} in and out"
     for name, what in (("call", "whole call"), ("device", "on the device")):
         one = found[name]
         if one is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.files import STANDARD, OutputFile, add_shader, load_shader
+from vyre_driver.cli.files import STANDARD, add_shader, load_shader, unwritable
 from vyre_driver.cli.options import add_json, printable, say, tell
+from vyre_driver.process.whole_files import write_whole
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ def run(options: argparse.Namespace) -> int:
         say(text, end="")
         return 0
     path = Path(options.shader).with_suffix(".pyi") if options.out is None else Path(options.out)
-    with OutputFile(path) as file:
-        file.write_text(text)
+    try:
+        write_whole(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise unwritable(path, error) from error
     tell(options, {"shader": options.shader, "stub": str(path)}, printable(path))
     return 0

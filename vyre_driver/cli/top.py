@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import settings
-from vyre_driver.cli.options import add_json, human_bytes, human_count, human_measure, print_json, printable, say
+from vyre_driver.cli.options import add_json, human_bytes, human_measure, print_json, printable, say
 from vyre_driver.display.line import aligned, count
 from vyre_driver.errors import InvalidCommand
 from vyre_driver.telemetry.prometheus import PREFIX
@@ -106,7 +106,7 @@ def lines_of(before: Look, now: Look) -> Iterator[str]:
     """Yield the lines of the table; rates are those of drivers that were there before."""
     old = {(driver.socket, driver.number): driver for driver in before.drivers}
     processes = len({driver.socket for driver in now.drivers})
-    yield f"{_several(processes, 'process')}, {count(len(now.drivers), 'driver')}"
+    yield f"{count(processes, 'process')}, {count(len(now.drivers), 'driver')}"
     if not processes:
         yield f"no process of this user shows its drivers; those that start with {settings.TOP.variable}=1 do"
     rows = [_row(driver, old.get((driver.socket, driver.number)), now.at_s - before.at_s) for driver in now.drivers]
@@ -137,7 +137,7 @@ def _row(driver: SeenDriver, old: SeenDriver | None, seconds: float) -> tuple[st
         _bytes(driver.value("memory_bytes")),
         rate("moved_bytes_total", "up", _bytes),
         rate("moved_bytes_total", "down", _bytes),
-        f"{_several(driver.value('cache_total', 'hit'), 'hit')}, {_several(driver.value('cache_total', 'miss'), 'miss')}",
+        ", ".join(count(round(driver.value("cache_total", what)), what) for what in ("hit", "miss")),
     )
 
 
@@ -146,22 +146,18 @@ def _details(driver: SeenDriver) -> Iterator[str]:
     kernels, buffers = driver.largest("kernel_dispatches_total"), driver.largest("buffer_bytes")
     for name, number in kernels[:_SHOWN]:
         mean = f", {human_measure(driver.value('kernel_seconds_total', name) / number, 's')} each" if number else ""
-        yield f"    kernel {name[:_WIDEST]}: {_several(number, 'dispatch')}{mean}"
+        yield f"    kernel {name[:_WIDEST]}: {count(round(number), 'dispatch')}{mean}"
     if len(kernels) > _SHOWN:
-        yield f"    and {human_count(len(kernels) - _SHOWN, 'kernel')} more"
+        yield f"    and {count(len(kernels) - _SHOWN, 'kernel')} more"
     for name, byte_len in buffers[:_SHOWN]:
         number = driver.value("buffers", name)
-        yield f"    memory {name[:_WIDEST] or '(unnamed)'}: {_bytes(byte_len)} in {_several(number, 'buffer')}"
+        yield f"    memory {name[:_WIDEST] or '(unnamed)'}: {_bytes(byte_len)} in {count(round(number), 'buffer')}"
     if len(buffers) > _SHOWN:
-        yield f"    and {human_count(len(buffers) - _SHOWN, 'name')} more"
+        yield f"    and {count(len(buffers) - _SHOWN, 'name')} more"
 
 
 def _bytes(number: float) -> str:
     return human_bytes(round(number))
-
-
-def _several(number: float, what: str) -> str:
-    return f"{number:,.0f} {what}{'' if number == 1 else 'es' if what.endswith(('s', 'h')) else 's'}"
 
 
 _MOST_PROCESSES = 256

@@ -18,8 +18,8 @@ from vyre_driver.autotune.search.outcomes import Budget, Status
 from vyre_driver.autotune.store.record import parse_timings
 from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.checks import U32_MAX
-from vyre_driver.cli.options import add_device, add_json, human_count, human_measure, print_json, printable, progress, say, tell
-from vyre_driver.display.line import aligned
+from vyre_driver.cli.options import add_device, add_json, human_measure, print_json, printable, progress, say, tell
+from vyre_driver.display.line import aligned, count
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,
@@ -132,7 +132,7 @@ def _size(text: str, definition: KernelDefinition) -> Size:
         size = ()
     if len(size) != numbers or not all(1 <= one <= U32_MAX for one in size):
         raise InvalidCommand(
-            f"--size {text!r} is not {human_count(numbers, 'integer')} from 1 to {U32_MAX}, as {definition.name} takes",
+            f"--size {text!r} is not {count(numbers, 'integer')} from 1 to {U32_MAX}, as {definition.name} takes",
             fix=f"write --size {size_text(definition.sizes[0])}",
         )
     return size
@@ -207,7 +207,7 @@ def _print(result: dict[str, Any]) -> None:
     elif result["first_median_ns"] and result["median_ns"]:
         facts.append(f"{result['first_median_ns'] / result['median_ns']:.2f} times as fast as untuned")
     if result["ties"]:
-        facts.append(f"{human_count(len(result['ties']), 'other')} as fast")
+        facts.append(f"{count(len(result['ties']), 'other')} as fast")
     total = sum(result["candidates"].values())
     tried = total - result["candidates"][Status.NOT_TRIED.value]
     say(f"{name}: {result['choice']}: {', '.join(facts)} ({tried} of {total} tried in {result['seconds']:.0f} s)")
@@ -324,8 +324,8 @@ def run_list(options: argparse.Namespace) -> int:
     path = records_file(options)
     rows = _rows(AutotuneStore.load(path))
     data = {"file": str(path), "records": [row.as_data() for row in rows]}
-    count = f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}"
-    tell(options, data, *aligned([[printable(cell) for cell in row.cells()] for row in rows], _LEFT), count)
+    said = f"{count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}"
+    tell(options, data, *aligned([[printable(cell) for cell in row.cells()] for row in rows], _LEFT), said)
     return 0
 
 
@@ -339,7 +339,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 def _shown(name: str, value: object) -> str:
     if name == "timings":
-        return human_count(len(value), "candidate") if isinstance(value, list) and value else "none"
+        return count(len(value), "candidate") if isinstance(value, list) and value else "none"
     return "x".join(map(str, value)) if isinstance(value, list) else printable(value)
 
 
@@ -353,8 +353,8 @@ def run_pin(options: argparse.Namespace) -> int:
         pinned.forget(row.key, row.record.identity)
         pinned.put(row.key, row.record)
     pinned.save_if_dirty(options.into)
-    count = f"{human_count(len(rows), 'record')} pinned in {options.into}"
-    tell(options, {"file": options.into, "pinned": len(rows)}, count)
+    said = f"{count(len(rows), 'record')} pinned in {options.into}"
+    tell(options, {"file": options.into, "pinned": len(rows)}, said)
     return 0
 
 
@@ -370,8 +370,8 @@ def run_merge(options: argparse.Namespace) -> int:
             if store.put_better(key, record):
                 taken.add((key, identity))
     store.save_if_dirty(path)
-    count = f"{human_count(len(taken), 'record')} taken into {path}"
-    tell(options, {"file": str(path), "taken": len(taken)}, count)
+    said = f"{count(len(taken), 'record')} taken into {path}"
+    tell(options, {"file": str(path), "taken": len(taken)}, said)
     return 0
 
 
@@ -395,7 +395,7 @@ def run_push(options: argparse.Namespace) -> int:
     tell(
         options,
         {"store": store.address, "stored": stored, "known": known, "left_out": left_out},
-        f"{human_count(stored, 'record')} stored in {store.address}, {known} known already, {left_out} of no device here",
+        f"{count(stored, 'record')} stored in {store.address}, {known} known already, {left_out} of no device here",
     )
     return 0
 
@@ -419,7 +419,7 @@ def run_pull(options: argparse.Namespace) -> int:
     local.save_if_dirty(path)
     taken = sum(signers.values())
     facts = {"store": store.address, "file": str(path), "taken": taken, "signers": dict(sorted(signers.items()))}
-    return tell_taken(options, facts, f"{human_count(taken, 'record')} taken into {path}", refused)
+    return tell_taken(options, facts, f"{count(taken, 'record')} taken into {path}", refused)
 
 
 def _device_names() -> dict[tuple[str, str], str]:
@@ -440,8 +440,8 @@ def run_clear(options: argparse.Namespace) -> int:
     for row in rows:
         store.forget(row.key, row.record.identity)
     store.save_if_dirty(path)
-    count = f"{human_count(len(rows), 'record')} removed from {path}"
-    tell(options, {"file": str(path), "removed": len(rows)}, count)
+    said = f"{count(len(rows), 'record')} removed from {path}"
+    tell(options, {"file": str(path), "removed": len(rows)}, said)
     return 0
 
 

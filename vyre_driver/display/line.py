@@ -28,8 +28,10 @@ def escaped(text: str) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Return a number of things whose plural ends in s: ``1 record``, ``2 records``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    """Return a number of things: ``1 record``, ``2,000 records``, ``2 entries``, ``2 misses``."""
+    several = f"{what}{'es' if what.endswith(('s', 'ch')) else 's'}"
+    several = f"{what[:-1]}ies" if what.endswith("ry") else several
+    return f"{number:,} {what if number == 1 else several}"
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import split_inputs, with_pushed_inputs
+from vyre_driver.errors import InvalidModule, ToolUnavailable
 from vyre_driver.identity.keys import PipelineFeatureFlags
-from vyre_driver.process.tools import SPIRV_DIS, find_tool
+from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import capabilities_of, feature_flags
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
 
 KOMPUTE = "kompute"
-_TIMEOUT_S = 60
 _WORDS_A_LINE = 8
 
 
@@ -108,11 +109,8 @@ class AcquiredBackend:
 
 def shown(code: bytes) -> str:
     """Return SPIR-V, in the host's byte order, as spirv-dis shows it, or as words of eight hex digits without that."""
-    tool = find_tool(SPIRV_DIS)
-    if tool is not None and not tool.problem:
-        done = tool.run(["--no-color", "--no-header", "-"], code, _TIMEOUT_S)
-        if not done.returncode:
-            return done.stdout.decode("utf-8", "replace").rstrip()
+    with suppress(ToolUnavailable, InvalidModule):
+        return "\n".join(line for line in disassemble(code).splitlines() if not line.startswith(";"))
     words = [f"{word:08x}" for word in np.frombuffer(code, np.uint32)]
     return "\n".join(" ".join(words[place : place + _WORDS_A_LINE]) for place in range(0, len(words), _WORDS_A_LINE))
 

@@ -21,12 +21,11 @@ from vyre_driver.telemetry.events import EventKind
 from vyre_driver.telemetry.prometheus import BUCKETS, labels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from vyre_driver.telemetry.events import Event, ObservedDriver
 
     Sample = tuple[float, Mapping[str, str | int]]
-    Look = Callable[[ObservedDriver], Iterable[Sample]]
 
 _NS_PER_S = 1e9
 _TIMED = (EventKind.DISPATCH, EventKind.COMPLETE, EventKind.COMPILE)
@@ -79,9 +78,9 @@ class OpenTelemetryMetrics:
         self._drivers: set[weakref.ref[ObservedDriver]] = set()
         meter = metrics.get_meter("vyre_driver", meter_provider=provider)
         bounds = [(1 << place) / _NS_PER_S for place in BUCKETS]
-        for name, (kind, unit, about, look) in _OBSERVED.items():
+        for name, (kind, unit, about) in _OBSERVED.items():
             make = getattr(meter, f"create_observable_{kind}")
-            make(f"vyre_driver.{name}", [functools.partial(self._observed, look)], unit=unit, description=about)
+            make(f"vyre_driver.{name}", [functools.partial(self._observed, name)], unit=unit, description=about)
         self._durations = {
             kind: meter.create_histogram(
                 f"vyre_driver.{kind.value}.duration",
@@ -105,11 +104,11 @@ class OpenTelemetryMetrics:
 
         driver.events.add_listener(record)
 
-    def _observed(self, look: Look, _: object) -> Iterator[object]:
+    def _observed(self, name: str, _: object) -> Iterator[object]:
         for driver in [one() for one in tuple(self._drivers)]:
             if driver is not None and not driver.is_closed:
                 about = labels_of(driver)
-                for value, attributes in look(driver):
+                for value, attributes in _samples(driver).get(name, ()):
                     yield self._observation(value, _prefixed({**about, **attributes}))
 
 
@@ -145,50 +144,25 @@ def _prefixed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {f"vyre_driver.{name}": value for name, value in attributes.items()}
 
 
-def _events(driver: ObservedDriver) -> Iterator[Sample]:
-    for kind, count in driver.events.counts().items():
-        yield count, {"kind": kind.value}
-
-
-def _failures(driver: ObservedDriver) -> Iterator[Sample]:
-    for (operation, code), count in driver.events.failures().items():
-        yield count, {"operation": operation.value, "code": code}
-
-
-def _kernels(driver: ObservedDriver) -> Iterator[Sample]:
-    for one in driver.events.kernels():
-        yield one.dispatches, {"kernel": one.name}
-
-
-def _moved(driver: ObservedDriver) -> Iterator[Sample]:
-    device: Any = driver.context.device
-    if not _is_elsewhere(device):
-        yield device.moved.up, {"direction": "up"}
-        yield device.moved.down, {"direction": "down"}
-
-
-def _memory(driver: ObservedDriver) -> Iterator[Sample]:
-    device: Any = driver.context.device
-    if not _is_elsewhere(device):
-        yield device.allocated, {}
-
-
-def _in_flight(driver: ObservedDriver) -> Iterator[Sample]:
-    device: Any = driver.context.device
-    if not _is_elsewhere(device):
-        yield device.counters()["work_pending"], {}
-
-
-def _is_elsewhere(device: Any) -> bool:  # noqa: ANN401 -- of an isolated driver it is no KomputeDevice
-    """Whether a device is open in another process, which counts what is done with it."""
-    return isinstance(device.layer, str)
-
-
-_OBSERVED: dict[str, tuple[str, str, str, Look]] = {
-    "events": ("counter", "{event}", "Events by kind; dispatches one by one, evictions by entry.", _events),
-    "failures": ("counter", "{failure}", "What raised, by what was tried and the error's code.", _failures),
-    "kernel.dispatches": ("counter", "{dispatch}", "Dispatches by the kernel's name.", _kernels),
-    "moved": ("counter", "By", "Bytes of arrays that went up to the device, and came down from it.", _moved),
-    "memory": ("gauge", "By", "Bytes of device memory that buffers have.", _memory),
-    "in_flight": ("gauge", "{submission}", "Submissions whose end has not been seen.", _in_flight),
+_OBSERVED = {
+    "events": ("counter", "{event}", "Events by kind; dispatches one by one, evictions by entry."),
+    "failures": ("counter", "{failure}", "What raised, by what was tried and the error's code."),
+    "kernel.dispatches": ("counter", "{dispatch}", "Dispatches by the kernel's name."),
+    "moved": ("counter", "By", "Bytes of arrays that went up to the device, and came down from it."),
+    "memory": ("gauge", "By", "Bytes of device memory that buffers have."),
+    "in_flight": ("gauge", "{submission}", "Submissions whose end has not been seen."),
 }
+
+
+def _samples(driver: ObservedDriver) -> dict[str, list[Sample]]:
+    """Return what is observed of a driver; of one whose device is open in another process only what is counted here."""
+    events, device = driver.events.snapshot(), driver.context.device
+    found: dict[str, list[Sample]] = {
+        "events": [(one["count"], {"kind": kind}) for kind, one in events["kinds"].items()],
+        "failures": [(count, {"operation": operation, "code": code}) for operation, code, count in events["failures"]],
+        "kernel.dispatches": [(one["dispatches"], {"kernel": one["name"]}) for one in events["kernels"]],
+    }
+    if not isinstance(device.layer, str):
+        found["moved"] = [(device.moved.up, {"direction": "up"}), (device.moved.down, {"direction": "down"})]
+        found["memory"], found["in_flight"] = [(device.allocated, {})], [(device.counters()["work_pending"], {})]
+    return found

@@ -122,7 +122,6 @@ def _add_driver(text: MetricsText, found: Mapping[str, Any]) -> None:
 def _add_events(text: MetricsText, events: Mapping[str, Any]) -> None:
     for kind, one in events["kinds"].items():
         text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", one["count"], kind=kind)
-    for kind, one in events["kinds"].items():
         text.counter("event_seconds", "Seconds that timed events took, by kind.", one["total_ns"] / _NS_PER_S, kind=kind)
     for kind, about in _HISTOGRAMS.items():
         one = events["kinds"][kind]
@@ -131,10 +130,8 @@ def _add_events(text: MetricsText, events: Mapping[str, Any]) -> None:
         text.counter("failures", "What raised, by the error's code.", count, operation=operation, code=code)
     for one in events["kernels"]:
         text.counter("kernel_dispatches", "Dispatches by the kernel's name.", one["dispatches"], kernel=one["name"])
-    for one in events["kernels"]:
         about = "Seconds of dispatches that were waited for, by the kernel's name; not of batches of several kernels."
         text.counter("kernel_seconds", about, one["total_ns"] / _NS_PER_S, kernel=one["name"])
-    for one in events["kernels"]:
         if one["device_ns"]:
             about = "Seconds on the device's own clock of dispatches that were timed there, by the kernel's name."
             text.counter("kernel_device_seconds", about, one["device_ns"] / _NS_PER_S, kernel=one["name"])

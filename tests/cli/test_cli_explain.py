@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver.cli.explain import titles
+from vyre_driver.cli.explain import PAGES, titles
 
 if TYPE_CHECKING:
     from conftest import RunChild
@@ -47,28 +47,10 @@ def test_a_link_is_printed_as_its_text_and_place(run_here: RunChild) -> None:
 
 
 @pytest.mark.parametrize("given", ["2106", "InvalidDispatchConfig", "invaliddispatchconfig"])
-def test_a_page_as_data_has_its_parts(run_here: RunChild, given: str) -> None:
+def test_a_page_as_data_is_its_markdown(run_here: RunChild, given: str) -> None:
     done = run_here("explain", given, "--json")
-    assert (done.status, json.loads(done.stdout)) == (
-        0,
-        {
-            "schema": 1,
-            "code": 2106,
-            "name": "InvalidDispatchConfig",
-            "meaning": (
-                "A field of a dispatch configuration is of the wrong type or out of range. `error.context` has `field` and "
-                "`value`. It is a `ValueError`."
-            ),
-            "example": "from vyre_driver import DispatchConfig\n\nDispatchConfig(timeout=-1.0)",
-            "message": MESSAGE,
-            "causes": [
-                "A negative or zero time-out, budget or size.",
-                "A workgroup that does not fill whole subgroups of the `subgroup_size` that is asked for.",
-                "Another object where a `DispatchConfig` belongs.",
-            ],
-            "cure": ["Give a value in the range that the message names, or leave the field out."],
-        },
-    )
+    page = (PAGES / "2106.md").read_text("utf-8")
+    assert json.loads(done.stdout) == {"schema": 1, "code": 2106, "name": "InvalidDispatchConfig", "page": page}
 
 
 def test_without_a_code_all_errors_are_listed(run_here: RunChild) -> None:

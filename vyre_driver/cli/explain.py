@@ -22,7 +22,7 @@ _MOST_NEAR = 3
 _RULE = re.compile(r"[VR]\d{3}")
 _COMMENT = re.compile(r"<!--.*?-->\n", re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```\w*\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
         tell(options, {"errors": listed}, *(f"{code}  {name}" for code, name in names.items()))
         return 0
     code = _code_of(options.error, names)
-    page = _text(code)
-    tell(options, _as_data(code, names[code], page), _as_text(page))
+    page = _COMMENT.sub("", _text(code))
+    tell(options, {"code": code, "name": names[code], "page": page}, _as_text(page))
     return 0
 
 
@@ -80,7 +80,7 @@ def _text(code: int) -> str:
 
 def _as_text(page: str) -> str:
     """Return a page as it is read on a terminal: headings without marks, code indented, links as their text and place."""
-    page = _FENCE.sub(lambda found: textwrap.indent(found[2], "    "), _COMMENT.sub("", page))
+    page = _FENCE.sub(lambda found: textwrap.indent(found[1], "    "), page)
     page = _LINK.sub(_linked, page).replace("`", "")
     return re.sub(r"^#+ ", "", page, flags=re.MULTILINE).rstrip("\n")
 
@@ -88,23 +88,3 @@ def _as_text(page: str) -> str:
 def _linked(found: re.Match[str]) -> str:
     place = found[2].replace("../", "")
     return found[1] if place.removesuffix(".md") == found[1] else f"{found[1]}: {place}"
-
-
-def _as_data(code: int, name: str, page: str) -> dict[str, object]:
-    """Return the parts of a page; code and messages as they are written, text as Markdown."""
-    meaning, *parts = _COMMENT.sub("", page).split("\n## ")
-    sections = {title: text for title, _, text in (one.partition("\n") for one in parts)}
-    blocks = {found[1]: found[2].rstrip("\n") for found in _FENCE.finditer(sections["Example"])}
-    return {
-        "code": code,
-        "name": name,
-        "meaning": meaning.partition("\n")[2].strip(),
-        "example": blocks.get("python") or blocks.get("console"),
-        "message": blocks["text"],
-        "causes": _items(sections["Causes"]),
-        "cure": _items(sections["Cure"]),
-    }
-
-
-def _items(section: str) -> list[str]:
-    return [line.removeprefix("- ") for line in section.strip().splitlines()]

@@ -84,7 +84,7 @@ def test_a_machine_that_works_is_told_check_by_check(run_cli: RunChild) -> None:
     assert {name for name, one in found.items() if one["state"] == "failure"} == set()
     for name in dispatches:
         assert (found[name]["state"], "100000 results right" in found[name]["says"]) == ("ok", True)
-    assert {one["uuid"] for one in found["devices"]["facts"]["devices"]} == uuids
+    assert {one["device_uuid"] for one in found["devices"]["facts"]["devices"]} == uuids
 
 
 @pytest.mark.device

@@ -6,7 +6,6 @@ Each job does real work on a device and checks every number against numpy.
 from __future__ import annotations
 
 import argparse
-import os
 import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field
@@ -109,11 +108,8 @@ def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
 def standard_library() -> list[Path]:
     """Every file of the running Python's standard library, without installed packages and caches, in a fixed order."""
     root = Path(sysconfig.get_path("stdlib"))
-    found: list[Path] = []
-    for directory, names, files in os.walk(root):
-        names[:] = sorted(set(names) - _NOT_LIBRARY)
-        found.extend(Path(directory, name) for name in sorted(files))
-    return [path for path in found if path.is_file()]
+    every = (path for path in root.rglob("*") if _NOT_LIBRARY.isdisjoint(path.relative_to(root).parts))
+    return sorted(path for path in every if path.is_file())
 
 
 def _chunks(paths: Sequence[Path], chunk_bytes: int) -> Iterator[NDArray[Any]]:

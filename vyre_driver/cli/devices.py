@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     devices = enumerate_devices()
     ranked = rank_devices(devices, allow_software=settings.switch(settings.ALLOW_SOFTWARE))
     ranks = {one.device.index: {"rank": one.rank, "why": one.why} for one in ranked}
-    data = [_as_data(device) | ranks[device.index] for device in devices]
+    data = [device_as_data(device) | ranks[device.index] for device in devices]
     tell(options, {"devices": data}, *("\n   ".join([*_lines(one.device), one.why]) for one in ranked))
     return 0
 
@@ -64,7 +64,8 @@ def _compute_facts(device: PhysicalDevice) -> list[str]:
     return facts
 
 
-def _as_data(device: PhysicalDevice) -> dict[str, object]:
+def device_as_data(device: PhysicalDevice) -> dict[str, object]:
+    """Return all facts of a device as plain data."""
     data = dataclasses.asdict(device)
     for name in ("driver_uuid", "device_uuid", "pipeline_cache_uuid"):
         data[name] = data[name].hex()

@@ -91,7 +91,7 @@ def examine(timeout_s: float, device: str | None = None, announce: Callable[[str
     for check in _side_by_side(probes, timeout_s, announce):
         facts = check.facts if check.name == "devices" else facts
         yield check
-    every = [f"uuid:{one['uuid']}" for one in facts.get("devices", ())]
+    every = [f"uuid:{one['device_uuid']}" for one in facts.get("devices", ())]
     devices = every if device is None else [device]
     failed: list[str] = []
     for wanted, check in zip(

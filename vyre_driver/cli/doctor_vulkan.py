@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
+from vyre_driver.cli.devices import device_as_data
 from vyre_driver.errors import InvalidSetting, VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import loader_fix
@@ -172,23 +173,7 @@ def check_devices() -> Check:
         f"{one.device_local_bytes >> 20} MiB, uuid:{one.device_uuid.hex()}"
         for one in devices
     )
-    facts = {
-        "devices": [
-            {
-                "index": one.index,
-                "name": one.name,
-                "type": one.device_type.name.lower(),
-                "uuid": one.device_uuid.hex(),
-                "api_version": one.api,
-                "driver": f"{one.driver_name} {one.driver_info}".strip(),
-                "memory_bytes": one.device_local_bytes,
-                "max_storage_buffer_range": one.limits.max_storage_buffer_range,
-                "max_compute_work_group_invocations": one.limits.max_compute_work_group_invocations,
-                "max_compute_shared_memory_size": one.limits.max_compute_shared_memory_size,
-            }
-            for one in devices
-        ]
-    }
+    facts = {"devices": [device_as_data(one) for one in devices]}
     if all(one.is_software for one in devices):
         fix = "install the Vulkan driver of the GPU, if there is one"
         if not settings.switch(settings.ALLOW_SOFTWARE):

@@ -66,29 +66,14 @@ _MAGNITUDE = np.uint32(0x7FFF_FFFF)
 _INFINITY = np.uint32(0x7F80_0000)
 
 
-class Difference(NamedTuple):
-    """The first element that differs: the output's name, the element, both values as text, and how many differ."""
-
-    output: str
-    element: int
-    expected: str
-    received: str
-    differing: int
-
-    def __str__(self) -> str:
-        """Return one line."""
-        others = f" ({self.differing} elements differ)" if self.differing > 1 else ""
-        return f"{self.output}[{self.element}] is {self.received}, and should be {self.expected}{others}"
-
-
-def difference(case: Case, expected: Sequence[NDArray[Any]], received: Sequence[NDArray[Any]]) -> Difference | None:
-    """Return the first difference between two lists of outputs in the order of their bindings, None when they agree."""
+def difference(case: Case, expected: Sequence[NDArray[Any]], received: Sequence[NDArray[Any]]) -> str | None:
+    """Return in words where two lists of outputs in the order of their bindings differ first, None when they agree."""
     bindings = [one for one in BindingPlan.build(case.program).bindings if one.output_index is not None]
     if len(received) != len(expected):
-        return Difference("outputs", 0, f"{len(expected)} arrays", f"{len(received)} arrays", 1)
+        return f"outputs[0] is {len(received)} arrays, and should be {len(expected)} arrays"
     for binding, wanted, got in zip(bindings, expected, received, strict=True):
         if np.asarray(got).nbytes != wanted.nbytes:
-            return Difference(binding.name, 0, f"{wanted.nbytes} bytes", f"{np.asarray(got).nbytes} bytes", 1)
+            return f"{binding.name}[0] is {np.asarray(got).nbytes} bytes, and should be {wanted.nbytes} bytes"
         is_float = binding.data_type == DataType.F32 and wanted.nbytes % 4 == 0
         width = 8 if binding.data_type == DataType.F64 else 4 if is_float or wanted.nbytes % 4 == 0 else 1
         one, other = _words(wanted, width), _words(got, width)
@@ -100,7 +85,8 @@ def difference(case: Case, expected: Sequence[NDArray[Any]], received: Sequence[
             place = int(np.argmax(wrong))
             element = place * width // max(1, binding.stride)
             should, found = (_spelled(words[place], is_float=is_float) for words in (one, other))
-            return Difference(binding.name, element, should, found, int(wrong.sum()))
+            others = f" ({wrong.sum()} elements differ)" if wrong.sum() > 1 else ""
+            return f"{binding.name}[{element}] is {found}, and should be {should}{others}"
     return None
 
 
@@ -482,8 +468,8 @@ def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]]) -
             return _Deviation(error.problem, is_refusal=True)
         name = f"{type(error).__name__} {error.code}"
         return _Deviation(f"{name}: {error}", error=name, is_loss=isinstance(error, DeviceLost))
-    found: Difference | None = difference(case, expected, received)
-    return None if found is None else _Deviation(str(found))
+    found = difference(case, expected, received)
+    return None if found is None else _Deviation(found)
 
 
 def _smallest(backend: RunProgram, case: Case, first: _Deviation) -> _Shrunk:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import islice
-from threading import Event, Lock
+from threading import Event
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
@@ -49,43 +50,23 @@ def run_batches(
     max_failures: int = 10,
     timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Report:
-    """Do each job in a process of its own; stop when so many cases have failed.
+    """Do each job in a process of its own, so many ``workers`` at a time; stop when so many cases have failed.
 
-    So many ``workers`` run at a time; what they find is counted in the order of the jobs. ``timeout_s`` is how long one answer
-    may take.
+    What they find is counted in the order of the jobs. ``timeout_s`` is how long one answer may take.
     """
-    done: dict[int, list[Answer]] = {}
-    lock, stop = Lock(), Event()
-
-    def failed() -> int:
-        return sum(map(failures, done.values()))
-
-    def do(place: int, job: Job) -> None:
-        if stop.is_set():
-            return
-        found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failed(), stop=stop)
-        with lock:
-            done[place] = found
-            if failed() >= max_failures:
-                stop.set()
-
+    report, stop = Report(), Event()
     with ThreadPoolExecutor(workers) as pool:
+        do = partial(run_job, timeout_s=timeout_s, max_failures=max_failures, stop=stop)
         try:
-            for one in as_completed([pool.submit(do, place, job) for place, job in enumerate(jobs)]):
-                one.result()
+            for answers in pool.map(do, jobs):
+                for found in answers:
+                    report.add(found)
+                if len(report.failures) >= max_failures:
+                    break
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-    report = Report()
-    for place in sorted(done):
-        for found in done[place]:
-            report.add(found)
     return report
-
-
-def failures(answers: list[Answer]) -> int:
-    """Return how many of the answers are failures."""
-    return sum(found.failure is not None for found in answers)
 
 
 def run_job(
@@ -93,7 +74,7 @@ def run_job(
 ) -> list[Answer]:
     """Do a job in child processes, another one after each that ended before it was done; ``stop`` ends it early."""
     answers: list[Answer] = []
-    while len(answers) < job.count and failures(answers) < max_failures:
+    while len(answers) < job.count and sum(found.failure is not None for found in answers) < max_failures:
         ended = _run_child(job.without(len(answers)), answers, timeout_s, Event() if stop is None else stop)
         if ended is None:
             break

@@ -215,18 +215,14 @@ def _event(kind: EventKind, count: int, text: Any, names: Mapping[str, str]) -> 
 def with_overlaps_marked(spans: Iterable[HostSpan]) -> list[HostSpan]:
     """Return spans in order, those marked that do not nest on their thread: calls of a stream go on beside each other."""
     ordered = sorted(spans, key=lambda one: (one.thread, one.began_ns, -one.ended_ns))
-    marked = _crossing([place for place, one in enumerate(ordered) if one.category == "call"], ordered)
+    calls = [place for place, one in enumerate(ordered) if one.category == "call"]
+    marked = {place for pair in _pairs(calls, ordered) for place in pair}
     while True:
         rest = [place for place in range(len(ordered)) if place not in marked]
         more = {last for _, last in _pairs(rest, ordered)}  # the stages that such calls were under way with
         if not more:
             return [one._replace(is_async=True) if place in marked else one for place, one in enumerate(ordered)]
         marked |= more
-
-
-def _crossing(places: Sequence[int], ordered: Sequence[HostSpan]) -> set[int]:
-    """Return all that take part in a crossing of these places."""
-    return {place for pair in _pairs(places, ordered) for place in pair}
 
 
 def _pairs(places: Sequence[int], ordered: Sequence[HostSpan]) -> list[tuple[int, int]]:
@@ -316,7 +312,7 @@ def with_submissions(intervals: Sequence[Interval], spans: Sequence[HostSpan]) -
 def spans_of_calls(spans: Sequence[HostSpan]) -> list[DeviceSpan]:
     """Return what a device without a clock did, from submission to end as the host saw it."""
     executed = [one for one in spans if one.category in {"execute", "submit"}]
-    covered = {one.thread: [] for one in spans}  # type: dict[int, list[HostSpan]]
+    covered: dict[int, list[HostSpan]] = defaultdict(list)
     for one in executed:
         covered[one.thread].append(one)
     plain = [

@@ -122,7 +122,8 @@ def _read(file: BinaryIO, most: int) -> bytes:
 class OutputFile:
     """A file to be written once the result is there; opening it early reports a bad path before any work is done.
 
-    It is there whole when the block ends; if the block raises, what stood there before still stands.
+    It is there whole when the block ends; if the block raises, what stood there before still stands. Only what ``whole_file``
+    writes directly, such as a pipe, is changed at once.
     """
 
     def __init__(self, path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_batch_of_rows_times_one_matrix_is_bit_for_bit_the_product_of_two_matr
 
 def test_a_batch_of_float32_takes_no_scale_as_two_matrices_take_none(opened: Driver) -> None:
     kernel = kernels.matmul(opened)
-    message = "matmul takes no parameters and got ['scale']. Fix: leave them out."
+    message = "matmul takes no parameters and got 'scale'. Fix: leave 'scale' out."
     for b in (numbers(4, 5), numbers(2, 4, 5)):
         assert refusal(lambda b=b: kernel(numbers(2, 3, 4), b, scale=2.0)) == (InvalidInput, 2201, message)
 

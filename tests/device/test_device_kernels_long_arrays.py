@@ -13,7 +13,7 @@ from vyre_driver import Driver, SpirvModule
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.reductions import InclusiveScan
+from vyre_driver.kernels.long_arrays import InclusiveScan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

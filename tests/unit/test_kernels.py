@@ -176,7 +176,7 @@ REFUSED: list[tuple[str, dict[str, Operand], dict[str, Any], str]] = [
         *("softmax", {"x": Operand((), F32)}, {}),
         "x of softmax has the shape (), and must have one axis or more. Fix: give an array of one row or more.",
     ),
-    *((name, {}, {"axis": 1}, f"{name} takes no parameters and got ['axis']. Fix: leave them out.") for name in NO_PARAMETERS),
+    *((name, {}, {"axis": 1}, f"{name} takes no parameters and got 'axis'. Fix: leave 'axis' out.") for name in NO_PARAMETERS),
 ]
 
 

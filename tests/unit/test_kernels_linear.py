@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[Linear, dict[str, Operand], dict[str, Any], str]] = {
     },
     "a parameter": (
         *(LINEAR_INT4, given(LINEAR_INT4, 1, 4, 64, 2), {"group": 32}),
-        "linear_int4 takes no parameters and got ['group']. Fix: leave them out.",
+        "linear_int4 takes no parameters and got 'group'. Fix: leave 'group' out.",
     ),
 }
 

@@ -13,7 +13,7 @@ from spirv_machine import decoded
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.histogram import copies
+from vyre_driver.kernels.long_arrays import copies
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate
@@ -67,9 +67,9 @@ def test_shared_memory_is_what_candidates_are_refused_for() -> None:
         largest = max(space.candidates(roomy), key=lambda one: words_shared(one, name))
         refused[name] = space.refusal(largest, replace(LARGE, max_compute_shared_memory_size=4000))
     assert refused == {
-        "reduce_sum": "4096 bytes of shared memory, and the device has 4000",
-        "inclusive_scan": "32772 bytes of shared memory, and the device has 4000",
-        "histogram": "32768 bytes of shared memory, and the device has 4000",
+        "reduce_sum": "its sums take 4096 bytes, and a workgroup may share 4000",
+        "inclusive_scan": "its sums take 32772 bytes, and a workgroup may share 4000",
+        "histogram": "its counts take 32768 bytes, and a workgroup may share 4000",
     }
 
 

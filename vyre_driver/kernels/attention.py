@@ -16,7 +16,15 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.common import check_parameters, float32_of, grid_of, zeros_plan
+from vyre_driver.kernels.common import (
+    HALVES,
+    check_feature,
+    check_parameters,
+    float32_of,
+    grid_of,
+    over_shared_memory,
+    zeros_plan,
+)
 from vyre_driver.kernels.product_numbers import (
     FLOATS,
     as_float64,
@@ -123,7 +131,6 @@ def attention_shape(kernel: str, q: Shape, k: Shape, v: Shape, *, heads_first: b
 _NAMES = ("q", "k", "v")
 _VECTORS, _BITS = np.dtype((np.uint32, 4)), np.dtype(np.uint16)
 _SHADERS = {"float32": "attention", "float16": "attention_f16", "bfloat16": "attention_bf16"}
-_HALVES = "storageBuffer16BitAccess"
 _QUERIES = 8  # of a workgroup of shaders/attention.comp
 _KEYS_OF_A_STEP, _TURNS_OF_A_STEP = 128, 200  # there, beside a turn for each element of a row
 _MOST_TURNS = 30_000  # of the loops of one dispatch on a CPU device: llvmpipe ends them after 65,535
@@ -197,12 +204,8 @@ class Attention(KernelDefinition):
 
     def space(self, device: DeviceFacts) -> TuningSpace:
         """Return keys of a step and workgroups; on ordinary units nothing. Raises UnsupportedFeature."""
-        if self.element is not F32 and _HALVES not in device.features:
-            raise UnsupportedFeature(
-                f"{self.public_name} needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="choose another device, or convert the arrays to float32",
-                feature=_HALVES,
-            )
+        if self.element is not F32:
+            check_feature(self.public_name, HALVES, device, ", or convert the arrays to float32")
         fragment, subgroup = self.fragment(device), device.physical.subgroup_size
         if fragment is None:
             return TuningSpace(())
@@ -217,11 +220,7 @@ class Attention(KernelDefinition):
 
         def rule(candidate: Candidate, limits: Limits) -> str | None:
             largest = self._described(device, fragment, candidate, _LARGEST_HEAD)
-            if largest.problem() is None and largest.shared_bytes > limits.max_compute_shared_memory_size:
-                return (
-                    f"it takes {largest.shared_bytes} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-                )
-            return largest.problem()
+            return largest.problem() or over_shared_memory("it takes", largest.shared_bytes, limits)
 
         return TuningSpace(axes, rule)
 

@@ -1,11 +1,6 @@
-"""What kernels share: checks of their arrays, grids with a workgroup for each tile, zeros, and buffers of whole vectors.
+"""What kernels share: their one space, checks of their arrays and devices, grids with a workgroup for each tile, and zeros.
 
-Kernels over long arrays of 32-bit numbers read four numbers at a time. Their shaders see a buffer as numbers and as vectors of
-four, and a buffer must hold one element of each of its views: arrays of fewer than four numbers go through copies of four. A
-tile is what a workgroup processes at once, ``UNROLL`` vectors for each of its invocations.
-
-Source: Vulkan 1.3, limits ``maxComputeWorkGroupCount`` (65,535 along an axis is all that every device has) and
-``maxStorageBufferRange``.
+Source: Vulkan 1.3, limit ``maxComputeWorkGroupCount`` (65,535 along an axis is all that every device has).
 """
 
 from __future__ import annotations
@@ -16,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Operand, Plan, Step
-from vyre_driver.errors import InvalidInput
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from vyre_driver.autotune.measure.definition import DeviceFacts
-    from vyre_driver.autotune.search.space import Candidate, Limits
-    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.autotune.search.space import Limits, TuningSpace
     from vyre_driver.vulkan.devices import DeviceLimits
 
 _AXES = {1: "one axis", 2: "two axes"}
@@ -103,12 +97,6 @@ def row_count(shape: tuple[int, ...]) -> int:
     return math.prod(shape[:-1])
 
 
-def refuse_parameters(kernel: str, parameters: Mapping[str, object]) -> None:
-    """Check that a call has no parameters, and raise InvalidInput otherwise."""
-    if parameters:
-        raise InvalidInput(f"{kernel} takes no parameters and got {sorted(parameters)}", fix="leave them out")
-
-
 def _listed(dtypes: Sequence[np.dtype[np.generic]]) -> str:
     *others, last = [dtype.name for dtype in dtypes]
     return f"{', '.join(others)} or {last}" if others else last
@@ -129,25 +117,9 @@ def zeros_plan(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -
     return Plan((zeros_step(name, math.prod(shape)),), {name: Operand(shape, dtype)})
 
 
-MAX_COUNT = 2**30 - 1
-"""Numbers of an array: as many 32-bit ones as 2^32 - 1 bytes hold, which is what ``maxStorageBufferRange`` can say."""
-
-SIZES = (2**16,), (2**22,), (2**28,)
-"""From 256 KiB an array, which any cache holds, to 1 GiB."""
-
-VECTOR = 4
-BLOCKS = (2112, 4224, 1056, 8448)
-"""Most workgroups that share an array: multiples of 132 and of 33, as large GPUs have processors, and few enough for one
-workgroup to go through a number of each.
-"""
-
-
-def variant(name: str, device: DeviceFacts) -> SpirvModule:
-    """Return the shader that computes within subgroups where the device has them, the one that needs none elsewhere."""
-    return shipped_module(f"{name}_subgroups" if device.has_subgroup_arithmetic else name)
-
-
-def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str], chosen: Collection[str] = ()) -> None:
+def check_parameters(
+    kernel: str, parameters: Mapping[str, Any], known: Collection[str] = (), chosen: Collection[str] = ()
+) -> None:
     """Check that all parameters are known, and raise InvalidInput otherwise; ``chosen`` are what a kernel is made with."""
     for name in parameters:
         if name not in known:
@@ -156,90 +128,52 @@ def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collecti
             raise InvalidInput(f"{kernel} {takes} and got {name!r}", fix=fix, parameter=name)
 
 
-def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str]) -> int:
-    """Return the length of an array with one axis, of one of these types.
+def over_shared_memory(what: str, byte_len: int, limits: Limits) -> str | None:
+    """Return why so many bytes a workgroup are too many, None if they are not."""
+    most = limits.max_compute_shared_memory_size
+    return f"{what} {byte_len} bytes, and a workgroup may share {most}" if byte_len > most else None
+
+
+HALVES = "storageBuffer16BitAccess"
+
+
+def check_feature(kernel: str, feature: str, device: DeviceFacts, otherwise: str = "") -> None:
+    """Check that a device is open with a feature.
 
     Raises
     ------
-    InvalidInput
-        If it has another shape or type, or more than ``MAX_COUNT`` elements.
+    UnsupportedFeature
+        If it is not; ``otherwise`` says what helps beside another device.
     """
-    if operand.dtype not in [np.dtype(one) for one in dtypes]:
-        raise InvalidInput(
-            f"{name} of {kernel} holds {' or '.join(dtypes)} and got {operand.dtype}",
-            fix=f"convert it with .astype(numpy.{dtypes[0]})",
-            operand=name,
-            received=str(operand.dtype),
+    if feature not in device.features:
+        raise UnsupportedFeature(
+            f"{kernel} needs {feature}, and {device.physical.name!r} is open without it",
+            fix=f"choose another device{otherwise}",
+            feature=feature,
         )
-    if len(operand.shape) != 1:
-        raise InvalidInput(
-            f"{name} of {kernel} has one axis and got {len(operand.shape)}", fix="pass array.reshape(-1)", operand=name
-        )
-    count = operand.shape[0]
-    if count > MAX_COUNT:
-        raise InvalidInput(
-            f"{name} of {kernel} has {count} elements, and {MAX_COUNT} can be done",
-            fix=f"pass parts of at most {MAX_COUNT} elements",
-            operand=name,
-            count=count,
-            limit=MAX_COUNT,
-        )
-    return count
 
 
-def tiles(count: int, candidate: Candidate) -> int:
-    """Return how many tiles so many numbers are; the last may be filled in part."""
-    vectors = -(-count // VECTOR)
-    return -(-vectors // (candidate.workgroup_size[0] * candidate["UNROLL"]))
+class IncludedKernel(KernelDefinition):
+    """A kernel whose modules come with this package; it has one space on every device that can run it."""
+
+    is_included = True
+    tuned: TuningSpace
+    feature: str | None = None
+    """What a device has to be open with."""
+    otherwise = ""
+    """What helps beside a device that has the feature."""
+
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return what may be tuned; raises UnsupportedFeature."""
+        if self.feature is not None:
+            check_feature(self.public_name, self.feature, device, self.otherwise)
+        return self.tuned
 
 
-def blocks(count: int, candidate: Candidate) -> int:
-    """Return how many workgroups share the tiles, ``BLOCKS`` at most; where each takes a run, the last may have none."""
-    return min(tiles(count, candidate), candidate["BLOCKS"])
-
-
-def over_shared_memory(words: int, limits: Limits) -> str | None:
-    """Return why so many words a workgroup are too many, None if they are not."""
-    most = limits.max_compute_shared_memory_size
-    return f"{4 * words} bytes of shared memory, and the device has {most}" if 4 * words > most else None
-
-
-class PaddedBuffers:
-    """Buffers for shaders with vectors: the arrays themselves, or of fewer than four numbers copies of four.
-
-    These are made by ``shipped_module("copy_words")``, which is among the modules of each kernel.
-    """
-
-    def __init__(self, count: int) -> None:
-        """Start with no buffers, for arrays of so many numbers."""
-        self._count = count
-        self._is_few = count < VECTOR
-        self.before: list[Step] = []
-        self.after: list[Step] = []
-        self.temporaries: dict[str, Operand] = {}
-
-    def read(self, name: str, operand: Operand) -> str:
-        """Return the name of the buffer that a shader reads for an input."""
-        padded = self._padded(name, operand)
-        if padded != name:
-            self.before.append(self._copied(name, padded))
-        return padded
-
-    def written(self, name: str, operand: Operand) -> str:
-        """Return the name of the buffer that a shader writes for an output."""
-        padded = self._padded(name, operand)
-        if padded != name:
-            self.after.append(self._copied(padded, name))
-        return padded
-
-    def _padded(self, name: str, operand: Operand) -> str:
-        if not self._is_few:
-            return name
-        self.temporaries[f"{name} and more"] = Operand((VECTOR,), operand.dtype)
-        return f"{name} and more"
-
-    def _copied(self, source: str, target: str) -> Step:
-        return Step(shipped_module("copy_words"), (source, target), (1, 1, 1), push_constants={"count": self._count})
+def rounding_error(units: float, byte_len: int = 4) -> float:
+    """Return so many units of 2**-23, of sums in float32; where results are rounded to float16 its own 2**-10 besides."""
+    sums = float(np.finfo(np.float32).eps) * units
+    return sums if byte_len == 4 else sums + float(np.finfo(np.float16).eps)
 
 
 def float32_of(given: object) -> float | None:

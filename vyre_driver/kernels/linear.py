@@ -14,13 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.tensors import is_tensor
 from vyre_driver.checks import integer
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.common import check_matrices, check_rows, grid_of, refuse_parameters, row_count, zeros_plan
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.common import (
+    HALVES,
+    IncludedKernel,
+    check_matrices,
+    check_parameters,
+    check_rows,
+    grid_of,
+    over_shared_memory,
+    rounding_error,
+    row_count,
+    zeros_plan,
+)
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -168,7 +179,6 @@ def quantized_int8(weight: NDArray[Any], group: int = GROUP_MULTIPLE) -> tuple[N
 
 _F32, _F16 = np.dtype(np.float32), np.dtype(np.float16)
 _SUFFIXES: dict[np.dtype[Any], str] = {_F16: "", _F32: "_f32"}
-_HALVES = "storageBuffer16BitAccess"
 _VECTOR_BYTES = 16
 _MOST_LOADS = 16
 _SUMS = range(16, 65)
@@ -182,10 +192,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
         return f"an invocation would have {unroll * rows} loads under way, and {_MOST_LOADS} are worth trying"
     if rows * batch not in _SUMS:
         return f"an invocation would have {rows * batch} sums, and {_SUMS[0]} to {_SUMS[-1]} are worth trying"
-    shared = across * rows * _F32.itemsize
-    if shared > limits.max_compute_shared_memory_size:
-        return f"its sums take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-    return None
+    return over_shared_memory("its sums take", across * rows * _F32.itemsize, limits)
 
 
 _SPACE = TuningSpace(
@@ -200,7 +207,7 @@ _SPACE = TuningSpace(
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(KernelDefinition):
+class Linear(IncludedKernel):
     """``y = x @ (weight * scales).T`` of ``x[..., k]``, ``n`` rows of quantized weights and ``scales[n, k / group]``.
 
     A size is (batch, n, k, group, bytes of a number of x), where all axes of x before the last are the batch. Sums are float32.
@@ -209,7 +216,8 @@ class Linear(KernelDefinition):
     name: str
     format: WeightFormat
     inputs = ("x", "weight", "scales")
-    is_included = True
+    tuned = _SPACE
+    feature = HALVES
     sizes = tuple((batch, n, k, 32, 2) for batch in (1, 8, 32) for n, k in ((4096, 4096), (4096, 14336), (14336, 4096)))
     """Layers of a language model of 8 billion weights."""
 
@@ -218,21 +226,11 @@ class Linear(KernelDefinition):
         kind = "_subgroups" if device.has_subgroup_arithmetic else ""
         return tuple(shipped_module(f"{self.name}{suffix}{kind}") for suffix in _SUFFIXES.values())
 
-    def space(self, device: DeviceFacts) -> TuningSpace:
-        """Return workgroups, and what an invocation loads and sums; raises UnsupportedFeature."""
-        if _HALVES not in device.features:
-            raise UnsupportedFeature(
-                f"{self.name} needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="choose another device",
-                feature=_HALVES,
-            )
-        return _SPACE
-
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, n, k, group, bytes of a number of x); raises InvalidInput."""
         x, weight, scales = (operands[name] for name in self.inputs)
         stored, per_byte = self.format.dtype, self.format.per_byte
-        refuse_parameters(self.name, parameters)
+        check_parameters(self.name, parameters)
         check_rows(self.name, {"x": x}, (_F16, _F32), least_axes=2)
         for name, dtype in (("weight", stored), ("scales", _F16)):
             check_matrices(self.name, {name: operands[name]}, (dtype,), f"pass what kernels.{self.format.function} returns")
@@ -295,8 +293,7 @@ class Linear(KernelDefinition):
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23 for the sums; of float16 its own 2**-10 besides."""
-        sums = float(np.finfo(np.float32).eps) * (8 + math.sqrt(size[2]))
-        return sums if size[4] == _F32.itemsize else sums + float(np.finfo(np.float16).eps)
+        return rounding_error(8 + math.sqrt(size[2]), size[4])
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of x, of weights and scales, and of y."""

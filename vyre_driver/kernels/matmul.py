@@ -17,12 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.binding.arguments import as_array
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.common import check_rows, grid_of, least_parts, refuse_parameters, row_count, zeros_plan
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.common import (
+    HALVES,
+    IncludedKernel,
+    check_parameters,
+    check_rows,
+    grid_of,
+    least_parts,
+    over_shared_memory,
+    rounding_error,
+    row_count,
+    zeros_plan,
+)
 from vyre_driver.kernels.products import product
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.spirv.shipped import shipped_module
@@ -76,9 +87,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
     if parts > 1 and _SPLIT.get((wide, high)) != (across, down):
         return f"k is split for tiles that differ, each with one workgroup, and not for {wide}x{high} with {across}x{down}"
     shared = 2 * deep * (wide // _QUAD + high // _QUAD + 1) * _VECTOR_BYTES
-    if shared > limits.max_compute_shared_memory_size:
-        return f"its tiles take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-    return None
+    return over_shared_memory("its tiles take", shared, limits)
 
 
 _SPACE = TuningSpace(
@@ -124,7 +133,7 @@ def _cost(candidate: Candidate, size: Size) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Matmul(KernelDefinition):
+class Matmul(IncludedKernel):
     """``c = a @ b`` of ``a[..., k]`` and ``b[k, n]``, row-major; ``c`` is float32. A size is (m, n, k).
 
     All axes of ``a`` before the last count rows, m in all: they follow each other as those of one matrix.
@@ -134,26 +143,17 @@ class Matmul(KernelDefinition):
     dtype: np.dtype[Any]
     feature: str | None = None
     inputs = ("a", "b")
-    is_included = True
+    tuned = _SPACE
+    otherwise = ", or convert the matrices to float32"
     sizes = tuple((side, side, side) for side in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
 
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module for any matrices, the one for rows of whole vectors of four, and the one that adds parts of k."""
         return shipped_module(self.name), shipped_module(f"{self.name}_wide"), shipped_module("matmul_parts")
 
-    def space(self, device: DeviceFacts) -> TuningSpace:
-        """Return tiles, workgroups, and parts of k; raises UnsupportedFeature."""
-        if self.feature is not None and self.feature not in device.features:
-            raise UnsupportedFeature(
-                f"{self.name} needs {self.feature}, and {device.physical.name!r} is open without it",
-                fix="choose another device, or convert the matrices to float32",
-                feature=self.feature,
-            )
-        return _SPACE
-
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (m, n, k); raises InvalidInput."""
-        refuse_parameters(self.name, parameters)
+        check_parameters(self.name, parameters)
         check_rows(self.name, operands, (self.dtype,), least_axes=2)
         a, b = operands["a"].shape, operands["b"].shape
         m, k, (inner, n) = row_count(a), a[-1], b[-2:]
@@ -220,7 +220,7 @@ class Matmul(KernelDefinition):
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23: the errors of k additions, whose signs are as good as random, add up as roots."""
-        return float(np.finfo(np.float32).eps) * (8 + math.sqrt(size[2]))
+        return rounding_error(8 + math.sqrt(size[2]))
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of the three matrices."""
@@ -234,7 +234,7 @@ class Matmul(KernelDefinition):
 
 
 MATMUL = Matmul("matmul", np.dtype(np.float32))
-MATMUL_F16 = Matmul("matmul_f16", np.dtype(np.float16), "storageBuffer16BitAccess")
+MATMUL_F16 = Matmul("matmul_f16", np.dtype(np.float16), HALVES)
 
 
 _MATRIX_AXES = 2
@@ -270,7 +270,7 @@ class Float32Matmul(TunedKernel):
     ) -> BoundPlan:
         """Bind resident buffers; as ``TunedKernel.bind``."""
         if _has_batch(buffers):
-            refuse_parameters(self.name, parameters)
+            check_parameters(self.name, parameters)
             return self._batched.bind(*buffers, out=out, candidate=candidate)
         return super().bind(*buffers, out=out, candidate=candidate, **parameters)
 
@@ -289,7 +289,7 @@ class Float32Matmul(TunedKernel):
     def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any], out: object) -> tuple[NDArray[Any] | Buffer, ...]:
         given = tuple(array if isinstance(array, Buffer) else as_array(array) for array in arrays)
         if _has_batch(given):
-            refuse_parameters(self.name, parameters)
+            check_parameters(self.name, parameters)
             return self._batched._called(given, parameters, out)  # noqa: SLF001 -- of the same class
         return super()._called(given, parameters, out)
 

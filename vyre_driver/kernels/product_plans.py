@@ -12,7 +12,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import LimitExceeded
-from vyre_driver.kernels.common import grid_of, least_parts
+from vyre_driver.kernels.common import grid_of, least_parts, over_shared_memory
 from vyre_driver.kernels.product_numbers import dtype_of, name_of
 from vyre_driver.matrices.description import SCALAR, STAGES, ProductDescription, Tiling
 from vyre_driver.matrices.elements import VECTOR_BYTES
@@ -137,9 +137,7 @@ def _rule(  # noqa: PLR0913 -- the first four are of the space
         count = math.prod(one.tiling.patch)
         if not _LEAST_FRAGMENTS <= count <= most_fragments:
             return f"a subgroup would make {count} fragments, and {_LEAST_FRAGMENTS} to {most_fragments} are worth trying"
-    if one.shared_bytes > limits.max_compute_shared_memory_size:
-        return f"its tiles take {one.shared_bytes} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-    return None
+    return over_shared_memory("its tiles take", one.shared_bytes, limits)
 
 
 def untuned(candidates: Sequence[Candidate], size: tuple[int, ...]) -> Candidate:

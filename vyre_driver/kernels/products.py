@@ -17,7 +17,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.common import check_parameters, float32_of, zeros_plan
+from vyre_driver.kernels.common import HALVES, check_feature, check_parameters, float32_of, zeros_plan
 from vyre_driver.kernels.product_numbers import (
     ACTIVATION_FUNCTIONS,
     as_float64,
@@ -133,7 +133,7 @@ _CHOSEN = frozenset(
     ("bias", "residual", "activation", "out_dtype", "transpose_a", "transpose_b", "stride", "padding", "dilation", "require")
 )
 _MOST_EXACT = (2**31 - 1) // 128**2
-_STORAGE = {1: "storageBuffer8BitAccess", 2: "storageBuffer16BitAccess"}
+_STORAGE = {1: "storageBuffer8BitAccess", 2: HALVES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +180,8 @@ class Product(KernelDefinition):
         """Return tiles, parts of k, and workgroups; raises UnsupportedFeature."""
         for element in (self.description.operand, self.description.result.out):
             feature = _STORAGE.get(element.byte_len)
-            if feature is not None and feature not in device.features:
-                raise UnsupportedFeature(
-                    f"{self.public_name} needs {feature}, and {device.physical.name!r} is open without it",
-                    fix="choose another device, or convert the matrices to float32",
-                    feature=feature,
-                )
+            if feature is not None:
+                check_feature(self.public_name, feature, device, ", or convert the matrices to float32")
         return space_of(self.description, fragment_of(self.description, device), device.physical)
 
     def untuned(self, candidates: Sequence[Candidate], size: Size) -> Candidate:

@@ -20,15 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.common import (
+    HALVES,
+    IncludedKernel,
+    check_feature,
     check_parameters,
     check_rows,
     float32_of,
     grid_of,
-    refuse_parameters,
+    over_shared_memory,
+    rounding_error,
     row_count,
     zeros_plan,
 )
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 
 _F32, _F16 = np.dtype(np.float32), np.dtype(np.float16)
 _SUFFIXES = {_F32: "", _F16: "_f16"}
-_HALVES = "storageBuffer16BitAccess"
 _VECTOR_BYTES = 16
 _SHORT = 64
 _NUMBERS_AT_ONCE = 2**20
@@ -66,10 +69,7 @@ def _rule(several: range | None, state_bytes: int, candidate: Candidate, limits:
         return f"rows are split at {longest} for more than {_SHORT} invocations"
     if held > longest:
         return f"{across} invocations hold {held} numbers, and a row's part has {longest}"
-    shared = across * rows * state_bytes
-    if shared > limits.max_compute_shared_memory_size:
-        return f"its sums take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-    return None
+    return over_shared_memory("its sums take", across * rows * state_bytes, limits)
 
 
 def _space(
@@ -90,14 +90,12 @@ _SOFTMAX_SPACE = _space((256, 512, 128, 1024, 64, 32), (1, 4, 8, 16), "four numb
 _NORM_SPACE = _space((256, 512, 128, 1024, 64, 32, 16, 8), (1, 8, 16, 32, 4), "16 bytes", range(128, 513), 16)
 
 
-class RowsKernel(KernelDefinition):
+class RowsKernel(IncludedKernel):
     """What the kernels share: ``x`` (..., columns), whose axes before the last one count rows, to ``y`` like it.
 
     A size is (rows, columns, ...).
     """
 
-    is_included = True
-    tuned: TuningSpace
     state: int
     """How many float32 the first dispatch leaves of a part of a split row."""
     second_buffers: tuple[str, ...]
@@ -109,12 +107,8 @@ class RowsKernel(KernelDefinition):
 
         For several rows a workgroup; for one, with subgroup operations where there are; for a split row, its two dispatches.
         """
-        types = self.dtypes if _HALVES in device.features else (_F32,)
+        types = self.dtypes if HALVES in device.features else (_F32,)
         return tuple(module for dtype in types for pair in self._pairs(dtype, device) for module in pair)
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return workgroups, what an invocation holds, and where rows are split."""
-        return self.tuned
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile; raises UnsupportedFeature."""
@@ -144,12 +138,8 @@ class RowsKernel(KernelDefinition):
 
     def _pairs(self, dtype: np.dtype[Any], device: DeviceFacts) -> tuple[tuple[SpirvModule, SpirvModule], ...]:
         """Return the modules for arrays of a type, of rows of any length and of whole vectors; raises UnsupportedFeature."""
-        if dtype == _F16 and _HALVES not in device.features:
-            raise UnsupportedFeature(
-                f"{self.name} of float16 needs {_HALVES}, and {device.physical.name!r} is open without it",
-                fix="choose another device, or convert the arrays to float32",
-                feature=_HALVES,
-            )
+        if dtype == _F16:
+            check_feature(f"{self.name} of float16", HALVES, device, ", or convert the arrays to float32")
         kinds = ("", "_subgroups" if device.has_subgroup_arithmetic else "", "_statistics", "_apply")
         names = [f"{self.name}{_SUFFIXES[dtype]}{kind}" for kind in kinds]
         return tuple((shipped_module(name), shipped_module(f"{name}_wide")) for name in names)
@@ -188,7 +178,7 @@ class Softmax(RowsKernel):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns); raises InvalidInput."""
-        refuse_parameters(self.name, parameters)
+        check_parameters(self.name, parameters)
         check_rows(self.name, operands, (_F32,))
         shape = operands["x"].shape
         return row_count(shape), shape[-1]
@@ -208,7 +198,7 @@ class Softmax(RowsKernel):
 
     def tolerance(self, size: Size) -> float:
         """Return 32 + sqrt(columns / 1024) units of 2**-23: for exp near 0, of which Vulkan asks 3 ulp, and for the sums."""
-        return float(np.finfo(np.float32).eps) * (32 + math.sqrt(size[1] / 1024))
+        return rounding_error(32 + math.sqrt(size[1] / 1024))
 
 
 class _Normalization(RowsKernel):
@@ -277,8 +267,7 @@ class _Normalization(RowsKernel):
 
         That is relative to the largest result, unless weights and biases cancel there.
         """
-        sums = float(np.finfo(np.float32).eps) * (16 + math.sqrt(size[1] / 1024))
-        return sums if size[2] == _F32.itemsize else sums + float(np.finfo(np.float16).eps)
+        return rounding_error(16 + math.sqrt(size[1] / 1024), size[2])
 
     def _pushed(self, parameters: Mapping[str, Any]) -> dict[str, object]:
         return {"eps": self._eps(parameters)}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
-from vyre_driver.kernels.common import check_matrices, grid_of, refuse_parameters, zeros_plan
+from vyre_driver.kernels.common import IncludedKernel, check_matrices, check_parameters, grid_of, over_shared_memory, zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
     invocations = candidate.workgroup_size[0]
     if wide * high % (_QUAD * invocations * vectors):
         return f"{wide}x{high} words are not a whole number of {vectors} vectors for each of {invocations} invocations"
-    shared = high * (wide + 1) * _WORD_BYTES
-    if shared > limits.max_compute_shared_memory_size:
-        return f"its tile takes {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
-    return None
+    return over_shared_memory("its tile takes", high * (wide + 1) * _WORD_BYTES, limits)
 
 
 _SPACE = TuningSpace(
@@ -52,26 +49,22 @@ _SPACE = TuningSpace(
 
 
 @dataclass(frozen=True, slots=True)
-class Transpose(KernelDefinition):
+class Transpose(IncludedKernel):
     """``b[j, i] = a[i, j]`` of a row-major matrix of float32, uint32 or int32. A size is (rows, columns) of ``a``."""
 
     name = "transpose"
     inputs = ("a",)
-    is_included = True
     sizes = ((256, 256), (1024, 1024), (4096, 4096), (64, 2**20), (2**20, 64), (16384, 16384))
     """Squares, and a long matrix each way."""
+    tuned = _SPACE
 
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module for any matrix, then the one for rows and columns of whole vectors of four."""
         return shipped_module("transpose"), shipped_module("transpose_wide")
 
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return tiles, their order, workgroups and unrolling."""
-        return _SPACE
-
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns)."""
-        refuse_parameters(self.name, parameters)
+        check_parameters(self.name, parameters)
         is_matrix = len(operands["a"].shape) == 2
         check_matrices(self.name, operands, _DTYPES, _TYPES_FIX if is_matrix else _AXES_FIX)
         return operands["a"].shape

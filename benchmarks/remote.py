@@ -51,7 +51,7 @@ from functools import partial
 from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.breaker import Breaker
-from vyre_driver.remote.exchange import put_absent
+from vyre_driver.remote.envelope import put_absent
 from vyre_driver.remote.worker import StoreWorker
 worker = StoreWorker(lambda: open_store(sys.argv[1]), Breaker(DiskPipelineCache(None), "0" * 16), address="", may_write=True)
 worker.wake()

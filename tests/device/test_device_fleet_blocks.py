@@ -25,7 +25,7 @@ from vyre_driver.distributed import (  # noqa: E402 -- an extra
     LocalFleet,
     from_npy,
     from_parquet,
-    local,
+    joining,
     map_blocks,
     plan_chunks,
     progress,
@@ -281,7 +281,7 @@ def test_results_that_host_memory_has_no_room_for_are_spilled_and_come_back_as_t
 ) -> None:
     monkeypatch.setenv("LP_NUM_THREADS", "1")
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setitem(local.CONFIG, "distributed.worker.memory.target", 0.01)
+    monkeypatch.setitem(joining.CONFIG, "distributed.worker.memory.target", 0.01)
     x = np.arange(1 << 20, dtype=np.float32)
     with LocalFleet([0], allow_software=True, memory_limit="2GiB") as fleet:
         added = FleetPool(fleet.client).compile(kernels.saxpy)

@@ -14,9 +14,8 @@ from poisoned import distance, on_a_narrow_grid, result, untried
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import LimitExceeded
-from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16, TRANSPOSE
 from vyre_driver.kernels.rows import SOFTMAX
-from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -27,8 +27,7 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire.format import Cursor
-from vyre_driver.ir.wire.grammar import read_dtype
-from vyre_driver.ir.wire.reader import TermReader
+from vyre_driver.ir.wire.reader import TermReader, read_dtype
 from vyre_driver.lowering.recorded import program_of, values_of
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from vyre_driver.ir.nodes import Node
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, terms_within
 from vyre_driver.ir.wire._scan import Grammar, Walk
-from vyre_driver.ir.wire.grammar import GRAMMAR, Fault, limits
-from vyre_driver.ir.wire.reader import TermReader
+from vyre_driver.ir.wire.reader import GRAMMAR, Fault, TermReader, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

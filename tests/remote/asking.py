@@ -10,7 +10,7 @@ from vyre_driver.cache import DiskPipelineCache
 from vyre_driver.remote import worker
 from vyre_driver.remote.addresses import open_store
 from vyre_driver.remote.breaker import Breaker
-from vyre_driver.remote.exchange import put_absent
+from vyre_driver.remote.envelope import put_absent
 from vyre_driver.remote.worker import StoreWorker
 
 if TYPE_CHECKING:

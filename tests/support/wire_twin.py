@@ -1,6 +1,6 @@
 """Plain twin of the walk in ``vyre_driver.ir.wire._scan``: the same terms and the same faults, readable as their specification.
 
-It recurses, and reads the plans of :mod:`vyre_driver.ir.wire.grammar` themselves.
+It recurses, and reads the plans of :mod:`vyre_driver.ir.wire.reader` themselves.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.layout import Step
 from vyre_driver.ir.quantization import ScaleKind, ZeroPointKind
-from vyre_driver.ir.wire import grammar
-from vyre_driver.ir.wire.grammar import Fault
+from vyre_driver.ir.wire import reader
+from vyre_driver.ir.wire.reader import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DATA_TYPE = Step.DTYPE
 WIDTHS = {Step.U8: 1, Step.U32: 4, Step.U64: 8, Step.I32: 4}  # in bytes
 WITHOUT_PARAMETER = {ScaleKind.PER_TENSOR, ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR}
-CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): [kind.step for kind in plan] for cls, plan in grammar.PLANS.items()}
+CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): [kind.step for kind in plan] for cls, plan in reader.PLANS.items()}
 
 
 class FaultFoundError(Exception):
@@ -130,7 +130,7 @@ class TwinWalk:
         (tag,) = self.take(wanted, 1)
         if wanted >= Step.OPERATOR and tag == 0x80:
             self.take(wanted, 4)
-        elif tag not in grammar.TABLES[wanted % 32]:
+        elif tag not in reader.TABLES[wanted % 32]:
             self.fail(Fault.UNKNOWN_TAG, wanted, tag, 0, self.at - 1)
         return tag
 
@@ -175,7 +175,7 @@ class TwinWalk:
 
     def quantization(self, kinds: Iterable[ScaleKind | ZeroPointKind]) -> None:
         members = {kind.value: kind for kind in kinds}
-        wanted = Step.MEMBER + grammar.TABLES.index(members)
+        wanted = Step.MEMBER + reader.TABLES.index(members)
         kind = members[self.member(wanted)]
         parameter = self.number(DATA_TYPE)
         if parameter and kind in WITHOUT_PARAMETER:

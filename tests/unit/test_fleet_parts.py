@@ -21,7 +21,7 @@ from distributed.client import FutureCancelledError  # noqa: E402
 from distributed.scheduler import NoWorkerError  # noqa: E402
 
 from vyre_driver.distributed.futures import told  # noqa: E402
-from vyre_driver.distributed.local import RestartingNanny  # noqa: E402
+from vyre_driver.distributed.joining import RestartingNanny  # noqa: E402
 from vyre_driver.distributed.pool import FleetReport, trace_of  # noqa: E402
 from vyre_driver.distributed.scheduling import Callers, Losses, Records  # noqa: E402
 from vyre_driver.distributed.tasks import kept  # noqa: E402
@@ -303,7 +303,7 @@ def test_a_nanny_waits_longer_after_each_start_that_failed_and_closes_for_other_
 
     monkeypatch.setattr(Nanny, "instantiate", start)
     monkeypatch.setattr(Nanny, "close", close)
-    monkeypatch.setattr("vyre_driver.distributed.local.asyncio.sleep", sleep)
+    monkeypatch.setattr("vyre_driver.distributed.joining.asyncio.sleep", sleep)
     asyncio.run(run())
     assert (slept, closed) == ([1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 1.0], ["nanny-close", "nanny-instantiate-failed"])
 

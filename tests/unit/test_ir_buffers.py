@@ -13,11 +13,10 @@ import pytest
 
 from vyre_driver import DataType, Program
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir import numpy_types
+from vyre_driver.ir import dtypes
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind
 from vyre_driver.ir.builders import cast, let, u32
-from vyre_driver.ir.dtypes import MAX_TYPE_NESTING, extension_id, wire_problem
-from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
+from vyre_driver.ir.dtypes import MAX_TYPE_NESTING, ElementForm, NumpyElement, extension_id, numpy_element, wire_problem
 from vyre_driver.ir.operators import WORLD, AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, TernaryOp, UnOp
 from vyre_driver.ir.predicates import (
     MAX_PREDICATE_DEPTH,
@@ -406,7 +405,7 @@ def test_vectors_of_vectors_are_sub_arrays_where_numpy_has_them(monkeypatch: pyt
     assert numpy_element(matrix) == NumpyElement(np.dtype(("<f4", (3, 2))), ElementForm.NUMBERS)
     empty = DataType.vec(DataType.F32, 0)
     assert [numpy_element(one) for one in (DataType.vec(empty, 1), DataType.vec(DataType.array(0), 2))] == [None, None]
-    monkeypatch.setattr(numpy_types, "MAX_AXES", 2)
+    monkeypatch.setattr(dtypes, "MAX_AXES", 2)
     assert [numpy_element(one) is None for one in (matrix, DataType.vec(matrix, 1))] == [False, True]
 
 

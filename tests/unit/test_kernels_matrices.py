@@ -12,9 +12,8 @@ from literals import DEVICE, LARGE, LIMITS
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.kernels.common import grid_of
-from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16, TRANSPOSE
 from vyre_driver.kernels.rows import SOFTMAX
-from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition

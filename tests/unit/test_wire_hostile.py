@@ -13,8 +13,7 @@ from vyre_driver.errors import InvalidContainer
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.format import Cursor, leb
-from vyre_driver.ir.wire.grammar import read_dtype
-from vyre_driver.ir.wire.reader import TermReader
+from vyre_driver.ir.wire.reader import TermReader, read_dtype
 
 HUGE = [0xFFFF_FFFF, 2**63, 2**64 - 1]
 

@@ -116,7 +116,7 @@ class Binding:
     def dtype(self) -> np.dtype[np.generic] | None:
         """The numpy type its arrays must have, of one component for a vector; None takes any array as raw bytes."""
         if self.data_type is not None:
-            from vyre_driver.ir.numpy_types import numpy_element  # late: most need no programs
+            from vyre_driver.ir.dtypes import numpy_element  # late: most need no programs
 
             found = numpy_element(self.data_type)
             if found is None or found.form.name == "RAW" or found.packed or found.dtype.itemsize != self.element_size:

@@ -45,8 +45,10 @@ def bits_as_array(given: object) -> NDArray[Any] | None:
     known = _TYPES.get(str(tensor.dtype))
     if known is None or tensor.requires_grad or tensor.device.type != "cpu":
         return None
-    from vyre_driver.ir.dtypes import DataType  # late: a driver does without the IR, and few callers have such tensors
-    from vyre_driver.ir.numpy_types import numpy_element
+    from vyre_driver.ir.dtypes import (
+        DataType,  # late: a driver does without the IR, and few callers have such tensors
+        numpy_element,
+    )
 
     element = numpy_element(getattr(DataType, known[0]))
     words: NDArray[Any] = tensor.view(getattr(sys.modules["torch"], known[1])).numpy()

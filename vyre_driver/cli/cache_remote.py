@@ -18,8 +18,7 @@ from vyre_driver.display.line import count
 from vyre_driver.errors import InvalidCommand, RemoteUnavailable
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.addresses import store_of_settings
-from vyre_driver.remote.envelope import MAX_VALUE_BYTES, has_hmac, opened, signed_at
-from vyre_driver.remote.exchange import is_deadly, pull, push
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES, has_hmac, is_deadly, opened, pull, push, signed_at
 from vyre_driver.remote.link import TimelyStore
 from vyre_driver.remote.names import ENTRIES, WRITE_PROBE, device_name, device_name_of_manifest, entry_name, tombstone_name
 from vyre_driver.remote.store import StoreFailure

@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Join, and work until the process gets SIGINT or SIGTERM."""
-    from vyre_driver.distributed.joining import Certificates, check_address, join, make_certificates
-    from vyre_driver.distributed.local import pinned
+    from vyre_driver.distributed.joining import Certificates, check_address, join, make_certificates, pinned
 
     if options.make_certificates is not None:
         made = make_certificates(options.make_certificates)

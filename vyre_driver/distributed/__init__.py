@@ -18,11 +18,10 @@ except ImportError as error:
         fix="run pip install 'vyre-driver[distributed]'",
     ) from error
 
-from vyre_driver.distributed.blocks import map_blocks, plan_chunks, reduce_blocks
+from vyre_driver.distributed.blocks import from_npy, from_parquet, map_blocks, plan_chunks, reduce_blocks, store_regions
 from vyre_driver.distributed.futures import FleetFuture
-from vyre_driver.distributed.local import LocalFleet
+from vyre_driver.distributed.joining import LocalFleet
 from vyre_driver.distributed.pool import FleetKernel, FleetPool
-from vyre_driver.distributed.regions import from_npy, from_parquet, store_regions
 from vyre_driver.distributed.windowed import FleetProgress, progress
 from vyre_driver.distributed.worker import WorkerDriver, empty_pinned
 

@@ -82,11 +82,10 @@ from vyre_driver.ir.builders import (
     wid_y,
     wid_z,
 )
-from vyre_driver.ir.dtypes import DataType, extension_id
+from vyre_driver.ir.dtypes import DataType, ElementForm, NumpyElement, extension_id, numpy_element
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
 from vyre_driver.ir.inlining import inline_calls
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
-from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
     WORLD,
     AtomicOp,

@@ -1,7 +1,7 @@
 """Expr, its literals, and the expressions that Python's operators build.
 
 A Python number beside an expression becomes a literal of the expression's type, by the rule of
-:mod:`vyre_driver.ir.literal_types`.
+:mod:`vyre_driver.ir.dtypes`.
 
 Source: spec items 1.6 and 1.8 (result types).
 """
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 import numpy as np
 
 from vyre_driver.ir._seal import seal_expression, take_fields
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.fields import brief, instance, refuse
-from vyre_driver.ir.layout import EXPRESSION, FLAG, VARIABLE, Step, number, operator, payload, text
-from vyre_driver.ir.literal_types import (
+from vyre_driver.ir.dtypes import (
     WIDE_LITERALS,
+    DataType,
     Number,
     canonical_f32_bits,
     f32_bits,
@@ -27,6 +25,8 @@ from vyre_driver.ir.literal_types import (
     literal_type,
     wide_literal,
 )
+from vyre_driver.ir.fields import brief, instance, refuse
+from vyre_driver.ir.layout import EXPRESSION, FLAG, VARIABLE, Step, number, operator, payload, text
 from vyre_driver.ir.operators import (
     PREDICATES,
     UNPACKING,

@@ -2,7 +2,7 @@
 
 A buffer is given by its name or by its declaration, which also gives the type of a load; a variable by its name or as
 ``var(name, dtype)``. Where a number stands for an expression it becomes a literal of the type that is wanted there
-(:mod:`vyre_driver.ir.literal_types`): u32 for indices, sizes and bounds.
+(:mod:`vyre_driver.ir.dtypes`): u32 for indices, sizes and bounds.
 
     x, y = BufferDecl.read("x", 0, DataType.F32), BufferDecl.read_write("y", 1, DataType.F32)
     i = gid_x()
@@ -22,7 +22,7 @@ from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var, binary, literal
 from vyre_driver.ir.arithmetic import f32 as f32  # noqa: PLC0414 -- a builder like the others
 from vyre_driver.ir.buffers import BufferDecl
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import DataType, Number, wide_literal
 from vyre_driver.ir.expressions import (
     Atomic,
     BufLen,
@@ -44,7 +44,6 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.ir.fields import brief, refuse
-from vyre_driver.ir.literal_types import Number, wide_literal
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store, Trap
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, SubgroupOp, TernaryOp, UnOp
 from vyre_driver.ir.validation.operator_types import is_castable

@@ -14,10 +14,9 @@ from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, cast
 
 from vyre_driver.ir.arithmetic import Binary, LitF32, order_matters
-from vyre_driver.ir.dtypes import wire_problem
+from vyre_driver.ir.dtypes import canonical_f32_bits, wire_problem
 from vyre_driver.ir.expressions import Cast, Load, SubgroupReduce
 from vyre_driver.ir.fields import refuse
-from vyre_driver.ir.literal_types import canonical_f32_bits
 from vyre_driver.ir.nodes import Node, spliced
 from vyre_driver.ir.terms import SETTLED, Term, Traits, terms_within
 

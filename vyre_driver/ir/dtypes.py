@@ -1,21 +1,43 @@
-"""The types of buffer elements and values.
+"""The types of buffer elements and values, what they are in numpy, and the literals that Python's numbers become beside them.
 
 A type is its tag and its parameters; ``encoded`` writes both down without ambiguity, and is what every digest sees.
-Source: spec item 1.1, one row a type.
+
+A Python number beside an expression becomes a literal of the expression's type:
+
+- ``dtype`` of an expression is the type it has wherever it stands: of literals, ids, lengths, casts, comparisons, atomics, what
+  is computed from those, and of a ``Var`` or ``Load`` that was declared with it (``var("x", DataType.I32)``, ``load(decl,
+  i)``). It is None where only the program around it knows.
+- An int takes that type, and is refused where it does not fit exactly or where the type is not known.
+- A float is an f32 (an f64 beside an f64): no other literal fits. Beside another type it is refused.
+- A bool is refused: ``x == y`` and ``not x`` of expressions are Python's, and would be constants of the program that nobody
+  meant. A boolean constant is written ``boolean(True)``.
+- A numpy scalar has its own type, and is refused beside another.
+
+Nothing is guessed: a wrongly declared type is found by the validator, which knows the program. There are literal expressions of
+type u32, i32, bool and f32; those of 64 bits are opaque expressions. Other types have none.
+
+numpy itself has the integers and f16, f32, f64. bf16, f8 and the 4-bit numbers i4 and fp4 come from ml_dtypes when that is
+installed, and are raw words when not. bool is a u32 word, zero or not, for a buffer has it so; nf4 is raw always.
+
+Source: spec items 1.1 (one row a type), 1.6 (canonical floats, 64-bit kinds) and 1.8 (result types).
 """
 
 from __future__ import annotations
 
+import enum
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX
-from vyre_driver.ir.fields import instance, refuse, whole
+from vyre_driver.ir.fields import brief, instance, refuse, whole
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
 MAX_TYPE_NESTING = 64
 
@@ -382,3 +404,212 @@ def wire_problem(dtype: DataType) -> str | None:
 for _tag, _row in _ROWS.items():
     if _row.constant:
         setattr(DataType, _row.constant, DataType(_tag))
+
+Number = int | float | np.generic
+
+_F32, _U32 = struct.Struct("<f"), struct.Struct("<I")
+_WIDE = {
+    DataType.U64: ("vyre.literal.u64", "<Q"),
+    DataType.I64: ("vyre.literal.i64", "<q"),
+    DataType.F64: ("vyre.literal.f64", "<d"),
+}
+WIDE_LITERALS = {kind: dtype for dtype, (kind, _) in _WIDE.items()}
+_NUMPY_TYPES = {
+    np.uint32: DataType.U32,
+    np.int32: DataType.I32,
+    np.uint64: DataType.U64,
+    np.int64: DataType.I64,
+    np.float32: DataType.F32,
+    np.float64: DataType.F64,
+}
+_FLOATS = (DataType.F32, DataType.F64)
+
+
+def literal_type(value: object, dtype: DataType | None) -> tuple[int | float, DataType]:
+    """Return a number as Python's own and the type of its literal beside an expression of type ``dtype`` (None: not known).
+
+    Raises
+    ------
+    InvalidProgram
+        If it can be no literal of that type, or the type is ambiguous.
+    """
+    own = _own_type(value)
+    wanted = own if dtype is None else dtype
+    if wanted is None:
+        refuse(
+            f"the type of the number {brief(value)} is not known here: nothing beside it says it",
+            "write u32(...), i32(...) or f32(...), or say the type: var(name, dtype), load(declaration, index)",
+        )
+    if isinstance(value, np.generic) and own != wanted:
+        refuse(f"{value!r} of {value.dtype} stands beside {wanted}", f"convert it, or cast the other side to {own}")
+    number: int | float = value.item() if isinstance(value, np.generic) else value  # type: ignore[assignment]
+    if wanted == DataType.Bool or (isinstance(number, float) and wanted not in _FLOATS):
+        refuse(f"{brief(number)} is not of type {wanted}", "give a literal of the same type, or cast one side")
+    return number, wanted
+
+
+def _own_type(value: object) -> DataType | None:
+    if isinstance(value, bool | np.bool_):
+        refuse(
+            f"{value} is Python's, and an expression is wanted: == and != compare expressions as Python objects",
+            f"write left.eq(right) or left.ne(right) for a comparison, or boolean({bool(value)}) for a constant",
+        )
+    if isinstance(value, np.generic):
+        own = _NUMPY_TYPES.get(type(value))
+        if own is None:
+            refuse(f"there is no literal for {value!r} of {value.dtype}", "cast a literal of another type")
+        return own
+    if not isinstance(value, int | float):
+        refuse(f"{brief(value)} is neither an expression nor a number", "give an expression, such as u32(1)")
+    return DataType.F32 if isinstance(value, float) else None
+
+
+def wide_literal(number: float, dtype: DataType) -> tuple[str, bytes]:
+    """Return kind and payload of the opaque expression that is a 64-bit literal.
+
+    Raises
+    ------
+    InvalidProgram
+        If the type has no literals, or the number does not fit.
+    """
+    if dtype not in _WIDE:
+        refuse(f"there is no literal of type {dtype}", "cast a literal of another type")
+    kind, layout = _WIDE[dtype]
+    try:
+        payload = struct.pack(layout, number)
+    except (struct.error, OverflowError):
+        refuse(f"{brief(number)} does not fit {dtype}", f"give a number that {dtype} holds")
+    if isinstance(number, int) and struct.unpack(layout, payload)[0] != number:
+        refuse(f"{brief(number)} is not exact in {dtype}", f"give a float, if the nearest {dtype} is meant")
+    return kind, payload
+
+
+def f32_bits(value: object) -> int:
+    """Return the bits (u32) of the f32 nearest to a number.
+
+    Raises
+    ------
+    InvalidProgram
+        If it is not a number, is finite and out of range, or is an int that f32 does not hold exactly.
+    """
+    try:
+        data = _F32.pack(value)
+    except (struct.error, OverflowError, TypeError):
+        refuse(f"{brief(value)} does not fit f32", "give a number of at most 3.4e38")
+    if isinstance(value, int) and _F32.unpack(data)[0] != value:
+        refuse(f"{brief(value)} is not exact in f32", "give a float, if the nearest f32 is meant")
+    return int(_U32.unpack(data)[0])
+
+
+def f32_value(bits: int) -> float:
+    """Return the number that these bits (u32) are."""
+    return float(_F32.unpack(_U32.pack(bits))[0])
+
+
+def canonical_f32_bits(bits: int) -> int:
+    """Return the bits that stand on the wire for a float: one NaN, no subnormals, no negative zero (spec 1.6)."""
+    if bits & 0x7F80_0000 == 0:
+        return 0
+    return 0x7FC0_0000 if bits & 0x7FFF_FFFF > 0x7F80_0000 else bits
+
+
+class ElementForm(enum.Enum):
+    """What an array of the numpy type holds."""
+
+    NUMBERS = "numbers"  # numpy's own
+    ML_DTYPES = "ml_dtypes"  # numbers that ml_dtypes adds to numpy
+    RAW = "raw"  # the bytes of the elements, as unsigned words
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyElement:
+    """The numpy type of an element.
+
+    Where ``packed``, two elements share a byte of the buffer: a RAW array holds such bytes, and an ML_DTYPES array one element
+    a byte, so that it has to be packed on the way in and unpacked on the way out.
+    """
+
+    dtype: np.dtype[Any]
+    form: ElementForm
+    packed: bool = False
+
+
+MAX_AXES: int = getattr(np, "MAXDIMS", 64)
+"""How many axes an array of numpy has at most: 32 before numpy 2, which no longer says it."""
+_MAX_ITEM_BYTES = (1 << 31) - 1
+_NUMBERS = {
+    DataType.U8: "<u1",
+    DataType.U16: "<u2",
+    DataType.U32: "<u4",
+    DataType.U64: "<u8",
+    DataType.I8: "<i1",
+    DataType.I16: "<i2",
+    DataType.I32: "<i4",
+    DataType.I64: "<i8",
+    DataType.F16: "<f2",
+    DataType.F32: "<f4",
+    DataType.F64: "<f8",
+    DataType.Bytes: "<u1",
+}
+_ML_DTYPES = {
+    DataType.BF16: ("bfloat16", "<u2"),
+    DataType.F8E4M3: ("float8_e4m3fn", "<u1"),
+    DataType.F8E5M2: ("float8_e5m2", "<u1"),
+    DataType.I4: ("int4", "<u1"),
+    DataType.FP4: ("float4_e2m1fn", "<u1"),
+    DataType.NF4: ("", "<u1"),
+}
+_PACKED = frozenset({DataType.I4, DataType.FP4, DataType.NF4})
+_VECTORS = {DataType.Vec2U32: (DataType.U32, 2), DataType.Vec4U32: (DataType.U32, 4)}
+
+
+def numpy_element(dtype: DataType) -> NumpyElement | None:
+    """Return the numpy type of the elements of a data type, None for a type without fixed elements.
+
+    A vector is a sub-array (``('<f4', (4,))``), a quantized type is its storage, an array or a handle is raw. None also for
+    elements that numpy does not have: of more than 2**31 - 1 bytes or MAX_AXES axes, and vectors of elements without bytes.
+    """
+    if (dtype.size_bytes or 0) > _MAX_ITEM_BYTES:
+        return None
+    if dtype in _NUMBERS:
+        return NumpyElement(np.dtype(_NUMBERS[dtype]), ElementForm.NUMBERS)
+    if dtype in _ML_DTYPES:
+        return _from_ml_dtypes(dtype)
+    if dtype == DataType.Bool or dtype.wire_tag == HANDLE:
+        return NumpyElement(np.dtype("<u4"), ElementForm.RAW)
+    if dtype.wire_tag == ARRAY:
+        return NumpyElement(np.dtype(("<u1", (dtype.parameters[0],))), ElementForm.RAW)
+    if dtype.wire_tag == QUANTIZED and dtype.element is not None:
+        return numpy_element(dtype.element)
+    if dtype in _VECTORS:
+        return _vector(*_VECTORS[dtype])
+    return _vector(dtype.element, dtype.parameters[0]) if dtype.wire_tag == VEC and dtype.element is not None else None
+
+
+def _from_ml_dtypes(dtype: DataType) -> NumpyElement:
+    name, word = _ML_DTYPES[dtype]
+    found = getattr(_ml_dtypes(), name, None) if name else None
+    if found is None:
+        return NumpyElement(np.dtype(word), ElementForm.RAW, dtype in _PACKED)
+    return NumpyElement(np.dtype(found), ElementForm.ML_DTYPES, dtype in _PACKED)
+
+
+def _vector(element: DataType, count: int) -> NumpyElement | None:
+    """Return a sub-array; 4-bit numbers that fill whole bytes are those bytes, and others have no array.
+
+    Nor have vectors of elements without bytes, or of more axes than numpy has.
+    """
+    inner = numpy_element(element)
+    if inner is None or (inner.packed and count % 2) or not inner.dtype.itemsize or len(inner.dtype.shape) >= MAX_AXES:
+        return None
+    if inner.packed:
+        return NumpyElement(np.dtype(("<u1", (count // 2,))), ElementForm.RAW)
+    return NumpyElement(np.dtype((inner.dtype.base, (count, *inner.dtype.shape))), inner.form)
+
+
+def _ml_dtypes() -> ModuleType | None:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.dtypes import WIDE_LITERALS
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import If
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.walks import expressions_within

@@ -23,9 +23,8 @@ import numpy as np
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl, LinearType, MemoryHints
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import DataType, canonical_f32_bits
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.literal_types import canonical_f32_bits
 from vyre_driver.ir.operators import BinOp, MemoryOrdering, OpaqueOp, UnOp
 
 if TYPE_CHECKING:

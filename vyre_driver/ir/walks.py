@@ -17,7 +17,7 @@ from vyre_driver.ir.expressions import (
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, EXPRESSION, OPTIONAL, Kind
 from vyre_driver.ir.nodes import BODY, Assign, If, Let, Region, Trap
 from vyre_driver.ir.program import ROOT_GENERATORS
-from vyre_driver.ir.wire.grammar import PLANS
+from vyre_driver.ir.wire.reader import PLANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

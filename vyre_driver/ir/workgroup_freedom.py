@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
 from vyre_driver.ir.extensions import known_operator
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.loop_ends import ending_if
 from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp, UnOp

@@ -17,11 +17,10 @@ from vyre_driver.kernels.attention import attention_of
 from vyre_driver.kernels.convolution import Window, convolution
 from vyre_driver.kernels.linear import LINEAR_INT4, LINEAR_INT8, quantized_int4, quantized_int8
 from vyre_driver.kernels.long_arrays import Histogram, InclusiveScan, Reduction, Saxpy
-from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16, Float32Matmul
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16, TRANSPOSE, Float32Matmul
 from vyre_driver.kernels.product_numbers import FLOATS, element_of
 from vyre_driver.kernels.products import TENSOR, PerformanceWarning, on_driver, product
 from vyre_driver.kernels.rows import LAYERNORM, RMSNORM, SOFTMAX
-from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -1,4 +1,4 @@
-"""Matrix products: float32, and of float16 matrices summed in float32; on the device's ordinary arithmetic units.
+"""Kernels of matrices on ordinary arithmetic units: products of float32 and of float16, summed in float32, and the transpose.
 
 A workgroup makes one tile of the result. Tiles of both matrices go through shared memory, twice as much as one step needs: the
 next step's part is loaded while this one's is multiplied. An invocation keeps its part of the tile in registers. Where there
@@ -6,6 +6,8 @@ are few tiles, workgroups sum parts of k side by side, and a second dispatch add
 
 float16 matrices are read as such (``storageBuffer16BitAccess``), not as words of two: rows of odd length start in the middle
 of a word, and a matrix of an odd number of elements ends there.
+
+The transpose copies words of 4 bytes and never interprets them, so that NaNs keep their bits.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.common import (
     HALVES,
     IncludedKernel,
+    check_matrices,
     check_parameters,
     check_rows,
     grid_of,
@@ -297,3 +300,78 @@ class Float32Matmul(TunedKernel):
 def _has_batch(arrays: Sequence[object]) -> bool:
     """Whether ``b`` of a call is a batch of matrices; a call with another number of arrays is refused later."""
     return len(arrays) == 2 and len(getattr(arrays[1], "shape", ())) > _MATRIX_AXES
+
+
+_WORD_BYTES = 4
+_TYPES_FIX = "convert it with .astype(numpy.float32), or reinterpret another type of 4 bytes with .view(numpy.uint32)"
+_AXES_FIX = "pass one matrix: a vector as a.reshape(1, -1), the matrices of a batch one by one"
+_DTYPES = tuple(np.dtype(one) for one in (np.float32, np.uint32, np.int32))
+
+
+def _transpose_rule(candidate: Candidate, limits: Limits) -> str | None:
+    """Return why a tile cannot be split among the invocations."""
+    wide, high, vectors = (candidate[name] for name in ("TILE_X", "TILE_Y", "UNROLL"))
+    invocations = candidate.workgroup_size[0]
+    if wide * high % (_QUAD * invocations * vectors):
+        return f"{wide}x{high} words are not a whole number of {vectors} vectors for each of {invocations} invocations"
+    return over_shared_memory("its tile takes", high * (wide + 1) * _WORD_BYTES, limits)
+
+
+_TRANSPOSE_SPACE = TuningSpace(
+    (
+        Axis("TILE_X", (64, 32), "columns that a workgroup reads"),
+        Axis("TILE_Y", (64, 32), "rows that a workgroup reads"),
+        Axis("BAND", (8, 1, 64), "tiles below each other that are turned before the next to the right"),
+        Axis("WORKGROUP_X", (256, 512, 128, 1024, 64), "invocations", "x"),
+        Axis("UNROLL", (4, 2, 1), "loads that an invocation waits for at once"),
+    ),
+    _transpose_rule,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(IncludedKernel):
+    """``b[j, i] = a[i, j]`` of a row-major matrix of float32, uint32 or int32. A size is (rows, columns) of ``a``."""
+
+    name = "transpose"
+    inputs = ("a",)
+    sizes = ((256, 256), (1024, 1024), (4096, 4096), (64, 2**20), (2**20, 64), (16384, 16384))
+    """Squares, and a long matrix each way."""
+    tuned = _TRANSPOSE_SPACE
+
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the module for any matrix, then the one for rows and columns of whole vectors of four."""
+        return shipped_module("transpose"), shipped_module("transpose_wide")
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (rows, columns)."""
+        check_parameters(self.name, parameters)
+        is_matrix = len(operands["a"].shape) == 2
+        check_matrices(self.name, operands, _DTYPES, _TYPES_FIX if is_matrix else _AXES_FIX)
+        return operands["a"].shape
+
+    def plan(self, call: Call) -> Plan:
+        """Return one dispatch."""
+        (m, n), constants = call.size, dict(call.candidate.constants)
+        if 0 in call.size:
+            return zeros_plan("b", (n, m), call.operands["a"].dtype)
+        module = self.modules(call.device)[m % _QUAD == 0 and n % _QUAD == 0]
+        tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
+        groups = grid_of(tiles, call.device.physical.limits)
+        step = Step(module, ("a", "b"), groups, constants, {"m": m, "n": n})
+        return Plan((step,), {"b": Operand((n, m), call.operands["a"].dtype)})
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return a matrix of words with any bits."""
+        return (np.random.default_rng(seed).integers(0, 2**32, size, np.uint32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
+        """Return the transpose."""
+        return np.ascontiguousarray(arrays[0].T)
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of both matrices."""
+        return 2 * _WORD_BYTES * math.prod(size)
+
+
+TRANSPOSE = Transpose()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.numpy_types import numpy_element
+from vyre_driver.ir.dtypes import DataType, numpy_element
 from vyre_driver.matrices.elements import BF16, F16, F32
 from vyre_driver.matrices.epilogue import ERF_COEFFICIENTS, ERF_P
 

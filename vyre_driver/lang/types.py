@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.numpy_types import numpy_element
+from vyre_driver.ir.dtypes import DataType, numpy_element
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -60,7 +60,7 @@ def open_store(url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, secret_file: P
     _check_place(parts, options)
     match parts.scheme:
         case "file":
-            from vyre_driver.remote.file_store import FileStore
+            from vyre_driver.remote.store import FileStore
 
             return FileStore(_absolute(parts))
         case "redis" | "rediss" | "unix":

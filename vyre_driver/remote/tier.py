@@ -25,8 +25,7 @@ from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.process.clock import SYSTEM
 from vyre_driver.remote.addresses import DEFAULT_TIMEOUT_S, MODES, checked_address, open_store
 from vyre_driver.remote.breaker import Breaker
-from vyre_driver.remote.envelope import MAX_VALUE_BYTES, sealed_entry, signed_tombstone
-from vyre_driver.remote.exchange import put_absent, take
+from vyre_driver.remote.envelope import MAX_VALUE_BYTES, put_absent, sealed_entry, signed_tombstone, take
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
 from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
 from vyre_driver.remote.tuning import SharedRecords

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.autotune.store.text import format_record, parse
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.identity.keys import device_fields
-from vyre_driver.remote.envelope import MAX_RECORD_BYTES, opened_record, signed_record
-from vyre_driver.remote.exchange import KEEP_S
+from vyre_driver.remote.envelope import KEEP_S, MAX_RECORD_BYTES, opened_record, signed_record
 from vyre_driver.remote.names import TUNINGS, device_name, tuning_name
 from vyre_driver.remote.worker import Answer, Question
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vyre_driver.process.clock import SYSTEM
 from vyre_driver.process.threads import start_all
-from vyre_driver.remote.envelope import MAX_VALUE_BYTES
-from vyre_driver.remote.exchange import KEEP_S
+from vyre_driver.remote.envelope import KEEP_S, MAX_VALUE_BYTES
 from vyre_driver.remote.link import Link
 from vyre_driver.remote.store import StoreFailure
 

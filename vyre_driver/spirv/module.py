@@ -11,7 +11,7 @@ from vyre_driver.checks import check_text
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.glsl import UNNAMED, compile_glsl
-from vyre_driver.spirv.reader import read_module
+from vyre_driver.spirv.interface import read_module
 from vyre_driver.spirv.reflection import EntryUses, choose_entry, reflection_of
 from vyre_driver.spirv.rewrite import bindable
 from vyre_driver.spirv.signature import signatures, summary

@@ -11,8 +11,7 @@ import numpy as np
 from printing.words import ATOM, COMPARED
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import LITERALS, OpaqueExpr, Var
-from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.dtypes import WIDE_LITERALS
 from vyre_driver.ir.nodes import Assign, If, Let, Loop, Return
 from vyre_driver.ir.walks import OPERANDS, expressions_within
 

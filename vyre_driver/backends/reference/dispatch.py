@@ -1,7 +1,7 @@
 """One dispatch of a program on the reference interpreter: arrays in, arrays out.
 
 A program is compiled once for any number of runs. Many invocations are run in lockstep as long as that gives what running them
-one after the other gives. Where it may not (:mod:`vyre_driver.backends.reference.order`), and where a fault is found, of which
+one after the other gives. Where it may not (:mod:`vyre_driver.backends.reference.memory`), and where a fault is found, of which
 the first in order counts, what they wrote is undone and fewer are run together: down to single invocations, or to single
 subgroups in programs with subgroup operations.
 
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES, Grid, InvocationBatch
-from vyre_driver.backends.reference.memory import BufferMemory
-from vyre_driver.backends.reference.order import AccessLog, OrderMatters, RaceLog, check_no_race
+from vyre_driver.backends.reference.memory import AccessLog, BufferMemory, OrderMatters, RaceLog, check_no_race
 from vyre_driver.backends.reference.statements import StatementCompiler
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules

@@ -17,10 +17,9 @@ from vyre_driver.backends.reference.invocations import ballot, shuffled, subgrou
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.functions.bodies import body_of
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import UNPACKED_BITS, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.text import operator_text

@@ -76,7 +76,7 @@ class InvocationBatch:
     ``variables`` are in the order of the program. ``watched``: accesses are checked against the order. ``stores_met``: a
     statement stored different values to one element, and one of them stayed. ``sums_met``: those of one statement added f32 to
     one element, each sum rounded. ``since`` and ``began``
-    bound the phases (:mod:`vyre_driver.backends.reference.order`) that an access may clash with, and of what is rolled back.
+    bound the phases (:mod:`vyre_driver.backends.reference.memory`) that an access may clash with, and of what is rolled back.
     """
 
     def __init__(  # noqa: PLR0913 -- what decides where and how long they run

@@ -18,8 +18,7 @@ import numpy as np
 
 from vyre_driver.backends.reference import arithmetic
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.numpy_types import ElementForm, numpy_element
+from vyre_driver.ir.dtypes import DataType, ElementForm, numpy_element
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

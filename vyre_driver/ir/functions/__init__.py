@@ -14,7 +14,7 @@ from vyre_driver.ir.extensions import extension
 
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.literal_types import Number
+    from vyre_driver.ir.dtypes import Number
 
 __all__ = [
     "acosh",

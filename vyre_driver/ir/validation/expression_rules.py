@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess
-from vyre_driver.ir.dtypes import BYTES, DataType
+from vyre_driver.ir.dtypes import BYTES, WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
     BufferRef,
@@ -29,7 +29,6 @@ from vyre_driver.ir.expressions import (
     WorkgroupId,
 )
 from vyre_driver.ir.extensions import known_operator, operands_of
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import BITWISE_REDUCTIONS, AtomicOp, BinOp, MemoryOrdering
 from vyre_driver.ir.validation import call_rules
 from vyre_driver.ir.validation.operator_types import (

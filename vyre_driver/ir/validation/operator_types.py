@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32, OpaqueExpr
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import Cast
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.validation.rules import spelled
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.arithmetic import OpaqueExpr
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import SUBGROUP_EXPRESSIONS, Cast
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import COLLECTIVES, IndirectDispatch, Resume, Trap
 from vyre_driver.ir.validation.rules import Rule, quoted
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand_paths

@@ -36,7 +36,7 @@ from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.validation.buffer_uses import Uses, check_linear_types, uses_of
 from vyre_driver.ir.validation.operator_types import is_storable
 from vyre_driver.ir.validation.rules import MAX_PROBLEMS, Findings, Problem, quoted, spelled
-from vyre_driver.ir.validation.upstream_exits import LoopExits, is_uniform
+from vyre_driver.ir.validation.uniformity import LoopExits, is_uniform
 from vyre_driver.ir.validation.upstream_expressions import Binding, UpstreamExpressions
 from vyre_driver.ir.walks import MAX_NESTING, MAX_NODES, NodeWalk
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.ir.arithmetic import Binary, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess
-from vyre_driver.ir.dtypes import BYTES, DataType
+from vyre_driver.ir.dtypes import BYTES, WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import (
     SUBGROUP_EXPRESSIONS,
     Atomic,
@@ -27,7 +27,6 @@ from vyre_driver.ir.expressions import (
     SubgroupShuffle,
     WorkgroupId,
 )
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import BITWISE_REDUCTIONS, AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.validation.call_rules import call_problems
 from vyre_driver.ir.validation.operator_types import is_castable, narrows

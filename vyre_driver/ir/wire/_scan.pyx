@@ -1,7 +1,7 @@
 # cython: language_level=3, embedsignature=True, binding=True
 """Scan encoded terms: prove that bytes are a node and find each of its terms, before any object is created.
 
-The grammar comes from vyre_driver/ir/wire/grammar.py; nothing here knows a class or a tag. A plain twin stands in
+The grammar comes from vyre_driver/ir/wire/reader.py; nothing here knows a class or a tag. A plain twin stands in
 tests/support/wire_twin.py.
 """
 

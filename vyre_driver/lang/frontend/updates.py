@@ -16,10 +16,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.walks import expressions_within

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.dtypes import WIDE_LITERALS
 from vyre_driver.ir.expressions import (
     Atomic,
     BufferRef,
@@ -34,7 +35,6 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.extensions import EXTENSIONS, application
 from vyre_driver.ir.functions.bodies import body_of
-from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.lowering.emit import casts, floats, integers, operators, wide

@@ -10,12 +10,11 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir.dtypes import spelling
+from vyre_driver.ir.dtypes import DataType, spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.ir.dtypes import DataType
 
 MAX_PROBLEMS = 1000
 _LISTED = 20
@@ -136,13 +135,16 @@ class Findings:
     def add(self, rule: Rule, path: str | Callable[[], str], message: str, fix: str) -> None:
         """Note a problem; ``path`` may be a function, asked only when the problem is kept."""
         self.total += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(rule.code, path if isinstance(path, str) else path(), message, fix))
+        self.keep(self.problems, rule.code, path, message, fix)
 
     def warn(self, rule: Rule, path: str | Callable[[], str], message: str, fix: str) -> None:
         """Note what is allowed, and perhaps a mistake."""
-        if len(self.warnings) < MAX_PROBLEMS:
-            self.warnings.append(Problem(rule.code, path if isinstance(path, str) else path(), message, fix))
+        self.keep(self.warnings, rule.code, path, message, fix)
+
+    def keep(self, noted: list[Problem], code: str, path: str | Callable[[], str], message: str, fix: str) -> None:
+        """Add to a list of problems or warnings, which holds MAX_PROBLEMS at most."""
+        if len(noted) < MAX_PROBLEMS:
+            noted.append(Problem(code, path if isinstance(path, str) else path(), message, fix))
 
 
 def refuse(problems: Sequence[Problem], total: int) -> NoReturn:

@@ -9,29 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.ir.arithmetic import LitI32, LitU32
-from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir import nodes as nd
+from vyre_driver.ir.arithmetic import Expr, LitI32, LitU32
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.dtypes import ARRAY, BYTES, TENSOR, DataType
-from vyre_driver.ir.nodes import (
-    COLLECTIVES,
-    AllGather,
-    AllReduce,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Broadcast,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    OpaqueNode,
-    ReduceScatter,
-    Region,
-    Return,
-    Store,
-)
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.validation.buffer_uses import Uses, check_linear_types, uses_of
 from vyre_driver.ir.validation.operator_types import is_storable
@@ -43,9 +24,6 @@ from vyre_driver.ir.walks import MAX_NESTING, MAX_NODES, NodeWalk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
@@ -145,29 +123,17 @@ UPSTREAM_RULES: dict[str, UpstreamRule] = {
 _STOPPING = frozenset({"V018", "V019"})  # ours end the examination of a program
 
 
-class UpstreamFindings:
-    """The findings of upstream in a program: at most MAX_PROBLEMS problems and warnings, in its order; ``total`` counts all."""
+class UpstreamFindings(Findings):
+    """The findings of upstream in a program, by the codes of its rules."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-        self.total = 0
-
-    def add(self, code: str, path: str | Callable[[], str], message: str) -> None:
+    def note(self, code: str, path: str | Callable[[], str], message: str) -> None:
         """Note a problem; ``path`` may be a function, asked only when the problem is kept."""
         self.total += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(_problem(code, path, message))
+        self.keep(self.problems, code, path, message, UPSTREAM_RULES[code].fix)
 
-    def warn(self, code: str, path: str | Callable[[], str], message: str) -> None:
-        """Note a warning; ``path`` as for :meth:`add`."""
-        if len(self.warnings) < MAX_PROBLEMS:
-            self.warnings.append(_problem(code, path, message))
-
-
-def _problem(code: str, path: str | Callable[[], str], message: str) -> Problem:
-    return Problem(code, path if isinstance(path, str) else path(), message, UPSTREAM_RULES[code].fix)
+    def note_warning(self, code: str, path: str | Callable[[], str], message: str) -> None:
+        """Note a warning; ``path`` as for :meth:`note`."""
+        self.keep(self.warnings, code, path, message, UPSTREAM_RULES[code].fix)
 
 
 def compared(findings: UpstreamFindings, ours: Findings) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
@@ -203,7 +169,7 @@ _SELF_EXCLUSIVE = "#self-exclusive"  # ends the generator of a region that a pro
 class _Body:
     """An open body: whether not all come, what its names were outside, its own lets, and what is used since a barrier."""
 
-    def __init__(self, node: Node | None, *, divergent: bool) -> None:
+    def __init__(self, node: nd.Node | None, *, divergent: bool) -> None:
         self.node = node
         self.divergent = divergent
         self.outside: list[tuple[str, Binding | None]] = []
@@ -235,7 +201,9 @@ class UpstreamStatements:
         self._exits = LoopExits()
         self._exclusive: dict[str, int] = {}
         self._together: dict[int, bool] = {}  # of each if and loop, by its id, whether all take it alike
-        self._handlers: dict[type[Node], Callable[[Any], None]] = {cls: getattr(self, name) for cls, name in _HANDLERS.items()}
+        self._handlers: dict[type[nd.Node], Callable[[Any], None]] = {
+            cls: getattr(self, name) for cls, name in _HANDLERS.items()
+        }
 
     def check(self) -> None:
         """Walk the program, up to the first node that is too many or too deep."""
@@ -256,25 +224,25 @@ class UpstreamStatements:
                 self._node(node)
         for generator, times in sorted(self._exclusive.items()):
             if times > 1:
-                self._findings.add("V115", "entry", f"the region {quoted(generator)} may stand once, and stands {times} times")
+                self._findings.note("V115", "entry", f"the region {quoted(generator)} may stand once, and stands {times} times")
 
-    def _node(self, node: Node) -> None:
+    def _node(self, node: nd.Node) -> None:
         self._expressions.begin(node)
         handler = self._handlers.get(type(node))
         if handler is not None:
             handler(node)
-        elif isinstance(node, COLLECTIVES):
+        elif isinstance(node, nd.COLLECTIVES):
             self._collective(node)
         self._note_uses(node)
-        if isinstance(node, Region) and node.generator.endswith(_SELF_EXCLUSIVE):
+        if isinstance(node, nd.Region) and node.generator.endswith(_SELF_EXCLUSIVE):
             generator = node.generator.removesuffix(_SELF_EXCLUSIVE)
             self._exclusive[generator] = self._exclusive.get(generator, 0) + 1
 
-    def _open(self, owner: Node | None) -> None:
+    def _open(self, owner: nd.Node | None) -> None:
         divergent = bool(self._bodies) and self._bodies[-1].divergent
         together = self._together.get(id(owner), True)
         self._bodies.append(_Body(owner, divergent=divergent or not together))
-        if isinstance(owner, Loop):
+        if isinstance(owner, nd.Loop):
             self._bind(owner.var, Binding(_U32, is_loop=True, is_uniform=together and not divergent))
 
     def _close(self) -> None:
@@ -284,7 +252,7 @@ class UpstreamStatements:
                 self._scope.pop(name, None)
             else:
                 self._scope[name] = before
-        if isinstance(body.node, If | Loop) and self._bodies and self._walk.field != "then":
+        if isinstance(body.node, nd.If | nd.Loop) and self._bodies and self._walk.field != "then":
             uses = uses_of(body.node, self._uses)
             self._bodies[-1].plain |= uses[0]
             self._bodies[-1].atomic |= uses[1]
@@ -300,9 +268,9 @@ class UpstreamStatements:
         return name in self._scope and self._scope[name].is_uniform
 
     def _add(self, code: str, message: str, field: str = "") -> None:
-        self._findings.add(code, lambda: self._walk.path() + (f".{field}" if field else ""), message)
+        self._findings.note(code, lambda: self._walk.path() + (f".{field}" if field else ""), message)
 
-    def _let(self, node: Let) -> None:
+    def _let(self, node: nd.Let) -> None:
         self._expressions.check(node.value)
         lets = self._bodies[-1].lets
         if node.name in lets:
@@ -318,7 +286,7 @@ class UpstreamStatements:
         if name in self._scope:
             self._add("V008", f"variable {quoted(name)} hides that of an enclosing body")
 
-    def _assign(self, node: Assign) -> None:
+    def _assign(self, node: nd.Assign) -> None:
         name, dtype = quoted(node.name), self._expressions.type_of(node.value)
         binding, buffer = self._scope.get(node.name), self._buffers.get(node.name)
         if binding is not None:
@@ -337,7 +305,7 @@ class UpstreamStatements:
         if binding is not None and not self._is_uniform(node.value):
             self._scope[node.name] = binding._replace(is_uniform=False)
 
-    def _store(self, node: Store) -> None:
+    def _store(self, node: nd.Store) -> None:
         name, buffer = quoted(node.buffer), self._buffers.get(node.buffer)
         if buffer is None:
             self._add("V064", f"there is no buffer {name}", "buffer")
@@ -346,7 +314,7 @@ class UpstreamStatements:
         self._expressions.check(node.index)
         self._expressions.check(node.value)
 
-    def _store_to(self, node: Store, buffer: BufferDecl) -> None:
+    def _store_to(self, node: nd.Store, buffer: BufferDecl) -> None:
         name, element = quoted(buffer.name), buffer.element
         if buffer.access not in _WRITABLE:
             self._add("V063", f"buffer {name} is {buffer.access.name}, and is written here", "buffer")
@@ -361,14 +329,14 @@ class UpstreamStatements:
         if buffer.count and isinstance(node.index, LitU32 | LitI32) and not 0 <= node.index.value < buffer.count:
             self._add("V036", f"the index is {node.index.value}, and {name} has {buffer.count} elements", "index")
 
-    def _if(self, node: If) -> None:
+    def _if(self, node: nd.If) -> None:
         self._expressions.check(node.cond)
         self._together[id(node)] = self._is_uniform(node.cond)
         dtype = self._expressions.type_of(node.cond)
         if dtype is not None and dtype not in _CONDITIONS:
             self._add("V123", f"the condition of an if must be u32 or bool, and is {spelled(dtype)}", "cond")
 
-    def _loop(self, node: Loop) -> None:
+    def _loop(self, node: nd.Loop) -> None:
         self._expressions.check(node.start)
         self._expressions.check(node.stop)
         for code, field, bound in (("V124", "start", node.start), ("V125", "stop", node.stop)):
@@ -386,34 +354,34 @@ class UpstreamStatements:
         if is_sound and self._exits.leaves_alone(node, is_uniform_variable):
             self._add("V055", "an invocation may return alone after the last barrier of the loop")
 
-    def _return(self, _node: Return) -> None:
+    def _return(self, _node: nd.Return) -> None:
         if self._walk.following:
             self._add("V112", f"{self._walk.following} nodes follow a return in its body")
 
-    def _barrier(self, node: Barrier) -> None:
+    def _barrier(self, node: nd.Barrier) -> None:
         if self._bodies[-1].divergent:
             self._add("V010", "not every invocation of a workgroup is known to reach this barrier")
         if node.ordering is MemoryOrdering.RELAXED:
             self._add("V043", "a barrier cannot be ordered RELAXED")
 
-    def _indirect(self, node: IndirectDispatch) -> None:
+    def _indirect(self, node: nd.IndirectDispatch) -> None:
         if node.count_offset % 4:
             self._add("V126", f"the offset is {node.count_offset} bytes, which is not a multiple of 4", "count_offset")
         if node.count_buffer not in self._buffers:
             self._add("V127", f"there is no buffer {quoted(node.count_buffer)}", "count_buffer")
 
-    def _tag(self, node: AsyncLoad | AsyncStore | AsyncWait) -> None:
+    def _tag(self, node: nd.AsyncLoad | nd.AsyncStore | nd.AsyncWait) -> None:
         if not node.tag:
-            self._add("V128" if isinstance(node, AsyncWait) else "V117", "the tag of an asynchronous copy is empty", "tag")
+            self._add("V128" if isinstance(node, nd.AsyncWait) else "V117", "the tag of an asynchronous copy is empty", "tag")
 
-    def _opaque(self, node: OpaqueNode) -> None:
+    def _opaque(self, node: nd.OpaqueNode) -> None:
         if not node.kind:
             self._add("V031", "an opaque node has no kind")
 
-    def _collective(self, node: AllReduce | Broadcast | AllGather | ReduceScatter) -> None:
+    def _collective(self, node: nd.AllReduce | nd.Broadcast | nd.AllGather | nd.ReduceScatter) -> None:
         if self._capabilities is None or not self._capabilities.supports_distributed_collectives:
             self._add("V046", "upstream takes collectives for a device that has them only")
-        fields = ("buffer",) if isinstance(node, AllReduce | Broadcast) else ("input", "output")
+        fields = ("buffer",) if isinstance(node, nd.AllReduce | nd.Broadcast) else ("input", "output")
         elements = set()
         for field in fields:
             name = getattr(node, field)
@@ -427,34 +395,34 @@ class UpstreamStatements:
         if len(elements) > 1:
             self._add("V046", f"a collective from {' to '.join(sorted(map(spelled, elements)))}")
 
-    def _note_uses(self, node: Node) -> None:
+    def _note_uses(self, node: nd.Node) -> None:
         """Refuse a buffer that was used plainly and by an atomic since the last barrier of this body."""
         body = self._bodies[-1]
-        if isinstance(node, Barrier):
+        if isinstance(node, nd.Barrier):
             body.plain.clear()
             body.atomic.clear()
             return
         plain, atomic = uses_of(node, self._uses)
         for name in sorted((atomic & body.plain) | (plain & body.atomic)):
             self._add("V116", f"buffer {quoted(name)} is used by atomics and plainly, with no barrier between")
-        if not isinstance(node, If | Loop):  # these count after what is in them
+        if not isinstance(node, nd.If | nd.Loop):  # these count after what is in them
             body.plain |= plain
             body.atomic |= atomic
 
 
-_HANDLERS: dict[type[Node], str] = {
-    Let: "_let",
-    Assign: "_assign",
-    Store: "_store",
-    If: "_if",
-    Loop: "_loop",
-    Return: "_return",
-    Barrier: "_barrier",
-    IndirectDispatch: "_indirect",
-    AsyncLoad: "_tag",
-    AsyncStore: "_tag",
-    AsyncWait: "_tag",
-    OpaqueNode: "_opaque",
+_HANDLERS: dict[type[nd.Node], str] = {
+    nd.Let: "_let",
+    nd.Assign: "_assign",
+    nd.Store: "_store",
+    nd.If: "_if",
+    nd.Loop: "_loop",
+    nd.Return: "_return",
+    nd.Barrier: "_barrier",
+    nd.IndirectDispatch: "_indirect",
+    nd.AsyncLoad: "_tag",
+    nd.AsyncStore: "_tag",
+    nd.AsyncWait: "_tag",
+    nd.OpaqueNode: "_opaque",
 }
 
 
@@ -490,21 +458,21 @@ def examine_as_upstream(
     linear = Findings()
     check_linear_types(program, linear)
     for problem in linear.problems:
-        findings.add("V070", problem.path, problem.message)
+        findings.note("V070", problem.path, problem.message)
     for place, buffer in enumerate(program.buffers):
         predicate = buffer.shape_predicate
         if predicate is not None and not predicate.holds(buffer.count):
             text = f"{predicate.describe()[:200]} does not hold for {quoted(buffer.name)}: count={buffer.count}"
-            findings.add("V083", f"buffers[{place}]", text)
+            findings.note("V083", f"buffers[{place}]", text)
     return findings
 
 
 def _check_header(program: Program, findings: UpstreamFindings) -> None:
-    if not all(isinstance(node, Region) for node in program.entry) or not program.entry:
-        findings.add("V105", "entry", "there are no nodes, or a top-level node is no region")
+    if not all(isinstance(node, nd.Region) for node in program.entry) or not program.entry:
+        findings.note("V105", "entry", "there are no nodes, or a top-level node is no region")
     for place, size in enumerate(program.workgroup_size):
         if size == 0:
-            findings.add("V106", f"workgroup_size[{place}]", f"the workgroup has 0 invocations along {'xyz'[place]}")
+            findings.note("V106", f"workgroup_size[{place}]", f"the workgroup has 0 invocations along {'xyz'[place]}")
     _check_buffers(program, findings)
 
 
@@ -514,23 +482,23 @@ def _check_buffers(program: Program, findings: UpstreamFindings) -> None:
     for place, buffer in enumerate(program.buffers):
         path, name = f"buffers[{place}]", quoted(buffer.name)
         if buffer.name in names:
-            findings.add("V107", path, f"there are two buffers {name}")
+            findings.note("V107", path, f"there are two buffers {name}")
         names.add(buffer.name)
         if buffer.access is not BufferAccess.WORKGROUP:
             if buffer.binding in bindings:
-                findings.add("V108", path, f"binding {buffer.binding} of {name} is that of another buffer")
+                findings.note("V108", path, f"binding {buffer.binding} of {name} is that of another buffer")
             bindings.add(buffer.binding)
         elif not buffer.count:
-            findings.add("V109", path, f"workgroup buffer {name} has 0 elements")
+            findings.note("V109", path, f"workgroup buffer {name} has 0 elements")
         if buffer.is_output:
             _check_output(buffer, path, findings)
     outputs = [place for place, buffer in enumerate(program.buffers) if buffer.is_output]
     if len(outputs) > 1:
-        findings.add("V022", f"buffers[{outputs[1]}]", f"{len(outputs)} buffers are marked is_output")
+        findings.note("V022", f"buffers[{outputs[1]}]", f"{len(outputs)} buffers are marked is_output")
 
 
 def _check_output(buffer: BufferDecl, path: str, findings: UpstreamFindings) -> None:
     if buffer.element.wire_tag in {ARRAY, TENSOR}:
-        findings.add("V110", path, f"output {quoted(buffer.name)} has elements of {spelled(buffer.element)}")
+        findings.note("V110", path, f"output {quoted(buffer.name)} has elements of {spelled(buffer.element)}")
     if not buffer.count and buffer.output_byte_range is None:
-        findings.add("V130", path, f"output {quoted(buffer.name)} has no count")
+        findings.note("V130", path, f"output {quoted(buffer.name)} has no count")

@@ -8,30 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vyre_driver.ir.arithmetic import Binary, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
-from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir import expressions as ex
+from vyre_driver.ir.arithmetic import Binary, Expr, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.dtypes import BYTES, WIDE_LITERALS, DataType
-from vyre_driver.ir.expressions import (
-    SUBGROUP_EXPRESSIONS,
-    Atomic,
-    BufferRef,
-    BufLen,
-    Call,
-    Cast,
-    Fma,
-    InvocationId,
-    Load,
-    LocalId,
-    Select,
-    SubgroupReduce,
-    SubgroupShuffle,
-    WorkgroupId,
-)
 from vyre_driver.ir.operators import BITWISE_REDUCTIONS, AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
-from vyre_driver.ir.validation.call_rules import call_problems
+from vyre_driver.ir.validation.call_rules import OperationSignature, call_problems
 from vyre_driver.ir.validation.operator_types import is_castable, narrows
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
-from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, OperandPlaces
+from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, NodeWalk, OperandPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,13 +24,9 @@ if TYPE_CHECKING:
     Finding = tuple[str, str]
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
     from vyre_driver.ir.validation.upstream import UpstreamFindings
-    from vyre_driver.ir.walks import NodeWalk
 
 
 _U32, _I32, _F32, _BOOL = DataType.U32, DataType.I32, DataType.F32, DataType.Bool
@@ -201,23 +182,23 @@ class UpstreamExpressions:
         if isinstance(expr, Var):
             binding = self.scope.get(expr.name)
             return None if binding is None else binding.dtype
-        if isinstance(expr, Load):
+        if isinstance(expr, ex.Load):
             buffer = self._buffers.get(expr.buffer)
             return None if buffer is None else buffer.element
         if isinstance(expr, Binary):
             return binary_type(expr.op, self.type_of(expr.left), self.type_of(expr.right))
         if isinstance(expr, Unary):
             return unary_type(expr.op, self.type_of(expr.operand))
-        if isinstance(expr, Select):
+        if isinstance(expr, ex.Select):
             chosen = self.type_of(expr.true_value)
             return chosen if chosen == self.type_of(expr.false_value) else None
-        if isinstance(expr, Fma):
+        if isinstance(expr, ex.Fma):
             return _F32 if all(self.type_of(operand) == _F32 for operand in (expr.a, expr.b, expr.c)) else None
-        if isinstance(expr, SubgroupReduce | SubgroupShuffle):
+        if isinstance(expr, ex.SubgroupReduce | ex.SubgroupShuffle):
             return self.type_of(expr.value)
         if isinstance(expr, OpaqueExpr):
             return WIDE_LITERALS.get(expr.kind)
-        return _U32 if isinstance(expr, Atomic) else expr.dtype
+        return _U32 if isinstance(expr, ex.Atomic) else expr.dtype
 
     def check(self, expr: Expr) -> None:
         """Check an expression of the statement at hand, its operands first; an atomic before its operands.
@@ -234,13 +215,13 @@ class UpstreamExpressions:
             if id(expr) in seen:
                 return
             seen.add(id(expr))
-        if isinstance(expr, Atomic):
+        if isinstance(expr, ex.Atomic):
             self._report(expr)
         operands = OPERANDS.get(type(expr))
         for operand in () if operands is None else operands(expr):
-            if not (isinstance(operand, BufferRef) and isinstance(expr, Call)):
+            if not (isinstance(operand, ex.BufferRef) and isinstance(expr, ex.Call)):
                 self._check(operand, depth + 1, seen)
-        if not isinstance(expr, Atomic):
+        if not isinstance(expr, ex.Atomic):
             self._report(expr)
 
     def _report(self, expr: Expr) -> None:
@@ -250,7 +231,7 @@ class UpstreamExpressions:
                 self._add(expr, code, message)
 
     def _add(self, expr: Expr, code: str, message: str) -> None:
-        note = self._findings.warn if code == "V035" else self._findings.add
+        note = self._findings.note_warning if code == "V035" else self._findings.note
         note(code, lambda: f"{self._walk.path()}.{self._place(expr)}", message)
 
     def _place(self, expr: Expr) -> str:
@@ -264,21 +245,21 @@ class UpstreamExpressions:
         if term.name not in self.scope:
             yield "V066", f"no variable {quoted(term.name)} is in scope"
 
-    def _buffer_ref(self, term: BufferRef) -> Iterator[tuple[str, str]]:
+    def _buffer_ref(self, term: ex.BufferRef) -> Iterator[tuple[str, str]]:
         yield "V051", f"a reference to buffer {quoted(term.buffer)} stands where a value does"
 
-    def _load(self, term: Load) -> Iterator[tuple[str, str]]:
+    def _load(self, term: ex.Load) -> Iterator[tuple[str, str]]:
         buffer = self._buffers.get(term.buffer)
         if buffer is None:
             yield "V065", f"there is no buffer {quoted(term.buffer)}"
         elif buffer.element.wire_tag == BYTES and not buffer.bytes_extraction:
             yield "V013", f"buffer {quoted(term.buffer)} holds bytes, which are not loaded"
 
-    def _buf_len(self, term: BufLen) -> Iterator[tuple[str, str]]:
+    def _buf_len(self, term: ex.BufLen) -> Iterator[tuple[str, str]]:
         if term.buffer not in self._buffers:
             yield "V067", f"there is no buffer {quoted(term.buffer)}"
 
-    def _id(self, term: InvocationId | WorkgroupId | LocalId) -> Iterator[tuple[str, str]]:
+    def _id(self, term: ex.InvocationId | ex.WorkgroupId | ex.LocalId) -> Iterator[tuple[str, str]]:
         if term.axis > 2:
             yield "V068", f"there is no axis {term.axis}"
 
@@ -292,28 +273,28 @@ class UpstreamExpressions:
         if finding is not None:
             yield finding
 
-    def _call(self, term: Call) -> Iterator[tuple[str, str]]:
+    def _call(self, term: ex.Call) -> Iterator[tuple[str, str]]:
         signature = None if self._operations is None else self._operations.get(term.op_id)
-        types = [None if isinstance(argument, BufferRef) else self.type_of(argument) for argument in term.args]
+        types = [None if isinstance(argument, ex.BufferRef) else self.type_of(argument) for argument in term.args]
         for problem in call_problems(term, types, self._buffers, signature):
             if problem.rule is not Rule.CALL_DEPTH:
                 yield problem.rule.code, problem.message
         if signature is not None:
-            references = (argument.buffer for argument in term.args if isinstance(argument, BufferRef))
+            references = (argument.buffer for argument in term.args if isinstance(argument, ex.BufferRef))
             yield from (("V052", f"there is no buffer {quoted(name)}") for name in references if name not in self._buffers)
 
-    def _fma(self, term: Fma) -> Iterator[tuple[str, str]]:
+    def _fma(self, term: ex.Fma) -> Iterator[tuple[str, str]]:
         for operand in (term.a, term.b, term.c):
             dtype = self.type_of(operand)
             if dtype is not None and dtype != _F32:
                 yield "V028", f"an operand of fma must be f32, and is {spelled(dtype)}"
 
-    def _select(self, term: Select) -> Iterator[tuple[str, str]]:
+    def _select(self, term: ex.Select) -> Iterator[tuple[str, str]]:
         first, second = self.type_of(term.true_value), self.type_of(term.false_value)
         if first is not None and second is not None and first != second:
             yield "V029", f"a select between {spelled(first)} and {spelled(second)}"
 
-    def _cast(self, term: Cast) -> Iterator[tuple[str, str]]:
+    def _cast(self, term: ex.Cast) -> Iterator[tuple[str, str]]:
         source, target = self.type_of(term.value), term.target
         lacking = None if self._capabilities is None else self._capabilities.lacks(target)
         if lacking is not None:
@@ -326,7 +307,7 @@ class UpstreamExpressions:
         elif narrows(source, target):
             yield "V035", f"the cast {text} drops the upper bits"
 
-    def _atomic(self, term: Atomic) -> Iterator[tuple[str, str]]:
+    def _atomic(self, term: ex.Atomic) -> Iterator[tuple[str, str]]:
         if term.ordering is MemoryOrdering.GRID_SYNC:
             yield "V042", "an atomic cannot be ordered GRID_SYNC"
         dtype, name = self.type_of(term.index), quoted(term.buffer)
@@ -349,7 +330,7 @@ class UpstreamExpressions:
             yield "V057", f"the value of an atomic must be u32, and is {spelled(dtype)}"
         yield from self._expected(term)
 
-    def _expected(self, term: Atomic) -> Iterator[tuple[str, str]]:
+    def _expected(self, term: ex.Atomic) -> Iterator[tuple[str, str]]:
         if term.op is not AtomicOp.COMPARE_EXCHANGE:
             if term.expected is not None:
                 yield "V060", "an expected value stands with an atomic that is no COMPARE_EXCHANGE"
@@ -363,7 +344,7 @@ class UpstreamExpressions:
     def _subgroup(self, term: Expr) -> Iterator[tuple[str, str]]:
         if self._capabilities is None or not self._capabilities.supports_subgroup_ops:
             yield "V041", "upstream takes subgroup operations for a device that has them only"
-        if isinstance(term, SubgroupReduce) and term.op in BITWISE_REDUCTIONS and self.type_of(term.value) == _F32:
+        if isinstance(term, ex.SubgroupReduce) and term.op in BITWISE_REDUCTIONS and self.type_of(term.value) == _F32:
             yield "V047", f"a subgroup reduction by {term.op.name} takes no f32"
 
     def _opaque(self, term: OpaqueExpr) -> Iterator[tuple[str, str]]:
@@ -373,24 +354,24 @@ class UpstreamExpressions:
 
 _HANDLERS: dict[type[Expr], str] = {
     Var: "_var",
-    BufferRef: "_buffer_ref",
-    Load: "_load",
-    BufLen: "_buf_len",
-    **dict.fromkeys((InvocationId, WorkgroupId, LocalId), "_id"),
+    ex.BufferRef: "_buffer_ref",
+    ex.Load: "_load",
+    ex.BufLen: "_buf_len",
+    **dict.fromkeys((ex.InvocationId, ex.WorkgroupId, ex.LocalId), "_id"),
     Binary: "_binary",
     Unary: "_unary",
-    Call: "_call",
-    Fma: "_fma",
-    Select: "_select",
-    Cast: "_cast",
-    Atomic: "_atomic",
+    ex.Call: "_call",
+    ex.Fma: "_fma",
+    ex.Select: "_select",
+    ex.Cast: "_cast",
+    ex.Atomic: "_atomic",
     OpaqueExpr: "_opaque",
-    **dict.fromkeys(SUBGROUP_EXPRESSIONS, "_subgroup"),
+    **dict.fromkeys(ex.SUBGROUP_EXPRESSIONS, "_subgroup"),
 }
 
 
 def _is_static_zero(expr: Expr) -> bool:
-    while isinstance(expr, Cast):
+    while isinstance(expr, ex.Cast):
         expr = expr.value
     if isinstance(expr, LitF32):
         return expr.bits & 0x7FFF_FFFF == 0

@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.backends.base import BackendFacts, BackendRequest
+from vyre_driver.backends.base import Backend, BackendFacts, BackendRequest
 from vyre_driver.backends.registry import NO_PRECEDENCE, find_registration, known_ids, registered_backends_by_precedence
+from vyre_driver.display.line import aligned
 from vyre_driver.errors import BackendError, BackendNotFound, NoUsableBackend, VyreError
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.backends.base import Backend
     from vyre_driver.backends.registry import BackendRegistration
 
 _LOG = logging.getLogger("vyre_driver.backends")
@@ -243,9 +243,7 @@ def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
 def ranking_text(rows: tuple[BackendCandidate, ...]) -> str:
     """Return a ranking as a table of plain text, a row a backend."""
     head = ("", "backend", "capability", "timing", "GB/s", "precedence", "device", "verdict")
-    lines = [head, *(_cells(place, row) for place, row in enumerate(rows, start=1))]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(aligned([head, *(_cells(place, row) for place, row in enumerate(rows, start=1))], left=range(len(head))))
 
 
 def _cells(place: int, row: BackendCandidate) -> tuple[str, ...]:

@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.target.config import DispatchConfig
+from vyre_driver.checks import U32_MAX
+from vyre_driver.errors import DispatchFailed, UnsupportedFeature
+from vyre_driver.target.config import DispatchConfig, check_config
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -339,3 +340,45 @@ class Backend(ABC):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close it."""
         self.close()
+
+
+class HostBackend(Backend):
+    """A backend without a device, which takes any grid; ``dispatched`` counts what it ran."""
+
+    version = "1"
+    title: str
+    """What messages call it."""
+
+    def __init__(self) -> None:
+        """Open nothing."""
+        self.dispatched = 0
+        self._is_closed = False
+
+    @property
+    def max_grid(self) -> tuple[int, int, int]:
+        """Any grid."""
+        return (U32_MAX, U32_MAX, U32_MAX)
+
+    def checked_config(self, config: DispatchConfig | None) -> DispatchConfig:
+        """Return the configuration of a dispatch.
+
+        Raises
+        ------
+        DispatchFailed
+            If the backend is closed.
+        UnsupportedFeature
+            If it lacks a field of the configuration.
+        """
+        if self._is_closed:
+            raise DispatchFailed(f"{self.title} is closed", fix="acquire it again")
+        chosen = DispatchConfig() if config is None else config
+        check_config(self, chosen)
+        return chosen
+
+    def metrics(self) -> dict[str, int | float]:
+        """Count dispatches."""
+        return {"dispatched": self.dispatched}
+
+    def close(self) -> None:
+        """Refuse all dispatches from now on."""
+        self._is_closed = True

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.base import Backend
+from vyre_driver.backends.base import HostBackend
 from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import U32_MAX
-from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.target.config import DispatchConfig, check_config, check_output_bytes
+from vyre_driver.target.config import DispatchConfig, check_output_bytes
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -25,16 +24,11 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.values import SpecMap
 
 
-class NullBackend(Backend):
+class NullBackend(HostBackend):
     """Accepts and runs nothing; ``dispatched`` counts what it was asked to run."""
 
     id = "null"
-    version = "1"
-
-    def __init__(self) -> None:
-        """Open nothing."""
-        self.dispatched = 0
-        self._closed = False
+    title = "the null backend"
 
     @property
     def profile(self) -> DeviceProfile:
@@ -48,11 +42,6 @@ class NullBackend(Backend):
             max_invocations_per_workgroup=U32_MAX,
         )
 
-    @property
-    def max_grid(self) -> tuple[int, int, int]:
-        """Any grid."""
-        return (U32_MAX, U32_MAX, U32_MAX)
-
     def dispatch(
         self,
         artifact: object,
@@ -63,23 +52,12 @@ class NullBackend(Backend):
         push_constants: Mapping[str, object] | None = None,  # noqa: ARG002 -- the same
     ) -> tuple[NDArray[Any], ...]:
         """Check a program and its inputs, and return zeros; raises as ``Backend.dispatch``."""
-        if self._closed:
-            raise DispatchFailed("the null backend is closed", fix="acquire it again")
-        chosen = DispatchConfig() if config is None else config
-        check_config(self, chosen)
+        chosen = self.checked_config(config)
         outputs: tuple[NDArray[Any], ...] = ()
         if isinstance(artifact, Program):
             outputs = _zeros(BindingPlan.from_program(validate_program(self, artifact, chosen), inputs), chosen)
         self.dispatched += 1
         return outputs
-
-    def metrics(self) -> dict[str, int | float]:
-        """Count dispatches."""
-        return {"dispatched": self.dispatched}
-
-    def close(self) -> None:
-        """Refuse all dispatches from now on."""
-        self._closed = True
 
 
 def _zeros(plan: BindingPlan, config: DispatchConfig) -> tuple[NDArray[Any], ...]:

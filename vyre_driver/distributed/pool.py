@@ -15,15 +15,15 @@ import dask
 import numpy as np
 
 from vyre_driver.checks import is_whole
-from vyre_driver.display.line import count, one_line, table
+from vyre_driver.display.line import aligned, count, one_line, table
 from vyre_driver.distributed import tasks
-from vyre_driver.distributed.carried import carry
-from vyre_driver.distributed.futures import of_fleet
+from vyre_driver.distributed.carried import CarriedKernel, carry
+from vyre_driver.distributed.futures import FleetFuture, of_fleet
 from vyre_driver.distributed.scheduling import NO_WORKERS_S, Versions, prepare_scheduler
-from vyre_driver.distributed.windowed import Hedging, WindowedCalls
+from vyre_driver.distributed.windowed import FleetProgress, Hedging, WindowedCalls
 from vyre_driver.distributed.worker import PLUGIN, JoinFleet
 from vyre_driver.errors import DispatchFailed, FileUnusable, InvalidInput, WorkerLost
-from vyre_driver.profiling.trace_events import in_order, joined, write_document
+from vyre_driver.profiling.trace_events import Document, Event, in_order, joined, write_document
 from vyre_driver.telemetry.prometheus import merged
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
     from distributed import Client, Worker
 
-    from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.futures import FleetFuture
-    from vyre_driver.distributed.windowed import FleetProgress
-    from vyre_driver.profiling.trace_events import Document, Event
     from vyre_driver.specialization.values import SpecMap
 
 _SHOWN = ("worker", "device", "done", "failed", "waiting", "seconds", "kernels", "misses")
@@ -47,9 +43,7 @@ class FleetReport(list[dict[str, Any]]):
 
     def __str__(self) -> str:
         """Return the table as lines of text."""
-        rows = [_SHOWN, *(_cells(one) for one in self)]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(_SHOWN))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+        return "\n".join(aligned([_SHOWN, *(_cells(one) for one in self)], left=range(len(_SHOWN))))
 
     def _repr_html_(self) -> str:
         return table([_cells(one) for one in self], head=_SHOWN, caption=f"Fleet of {len(self)} workers")
@@ -59,7 +53,6 @@ def _cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{facts[name]:.2f}" if name == "seconds" else str(facts[name]) for name in _SHOWN)
 
 
-_PLUGIN = "vyre-driver"
 _TASK_ROWS = 1 << 26  # the rows of a profile are below
 
 
@@ -141,14 +134,14 @@ def _name_of(key: object) -> str:
 
 
 def _start(name: str, dask_worker: Worker) -> None:
-    plugin = dask_worker.plugins[_PLUGIN]
+    plugin = dask_worker.plugins[PLUGIN]
     profile = plugin.driver.profile()
     profile.start()
     plugin.profiles[name] = profile
 
 
 def _stop(name: str, dask_worker: Worker) -> Document | None:
-    profile = dask_worker.plugins[_PLUGIN].profiles.pop(name, None)
+    profile = dask_worker.plugins[PLUGIN].profiles.pop(name, None)
     if profile is None:  # the process was started within the block
         return None
     profile.stop()
@@ -459,15 +452,16 @@ class FleetKernel:
         DispatchFailed
             If it was unpickled, and has no pool, or the client is closed.
         """
-        if self._pool is None:
-            raise DispatchFailed(f"kernel {self.name!r} has no pool here", fix="call kernel.local(...) in a task of a worker")
-        return self._pool._call(self, [arrays], options, keep=keep)[0]  # noqa: SLF001 -- one module
+        return self._own_pool()._call(self, [arrays], options, keep=keep)[0]  # noqa: SLF001 -- one module
 
     def map(self, calls: Iterable[Sequence[object]], **options: Any) -> Iterator[Any]:  # noqa: ANN401 -- as FleetPool.map
         """As ``FleetPool.map``."""
+        return self._own_pool().map(self, calls, **options)
+
+    def _own_pool(self) -> FleetPool:
         if self._pool is None:
             raise DispatchFailed(f"kernel {self.name!r} has no pool here", fix="call kernel.local(...) in a task of a worker")
-        return self._pool.map(self, calls, **options)
+        return self._pool
 
     def local(self, *arrays: object, **options: Any) -> Any:  # noqa: ANN401 -- a call's
         """Call it on the worker whose task calls this, and return the result; for functions given to ``submit`` or to Dask.

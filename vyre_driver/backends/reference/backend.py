@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.base import Backend, core_supported_ops
+from vyre_driver.backends.base import HostBackend, core_supported_ops
 from vyre_driver.backends.reference import BACKEND_ID
 from vyre_driver.backends.reference.dispatch import MAX_SHARED_BYTES, interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
@@ -17,9 +17,8 @@ from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import check_unnamed, with_pushed_inputs
 from vyre_driver.checks import U32_MAX
-from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.target.config import DispatchConfig, check_config, check_output_bytes, output_byte_len
+from vyre_driver.target.config import DispatchConfig, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -29,20 +28,14 @@ if TYPE_CHECKING:
 
     from vyre_driver.specialization.values import SpecMap
 
-_ANY_SIZE = (U32_MAX, U32_MAX, U32_MAX)
 _OPERATIONS = INTERPRETED_NODES.union(name for name in core_supported_ops() if not name.startswith("vyre.node."))
 
 
-class ReferenceBackend(Backend):
+class ReferenceBackend(HostBackend):
     """The interpreter; ``dispatched`` counts what it ran."""
 
     id = BACKEND_ID
-    version = "1"
-
-    def __init__(self) -> None:
-        """Open nothing."""
-        self.dispatched = 0
-        self._closed = False
+    title = "the reference interpreter"
 
     @property
     def profile(self) -> DeviceProfile:
@@ -59,7 +52,7 @@ class ReferenceBackend(Backend):
             has_subgroup_shuffle=True,
             has_shared_memory=True,
             max_native_int_width=64,
-            max_workgroup_size=_ANY_SIZE,
+            max_workgroup_size=(U32_MAX, U32_MAX, U32_MAX),
             max_invocations_per_workgroup=U32_MAX,
             max_shared_memory_bytes=MAX_SHARED_BYTES,
             subgroup_size=SUBGROUP_LANES,
@@ -69,11 +62,6 @@ class ReferenceBackend(Backend):
     def supported_ops(self) -> frozenset[str]:
         """What the interpreter has a handler for."""
         return _OPERATIONS
-
-    @property
-    def max_grid(self) -> tuple[int, int, int]:
-        """Any grid."""
-        return _ANY_SIZE
 
     def dispatch(
         self,
@@ -85,10 +73,7 @@ class ReferenceBackend(Backend):
         push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Interpret a program; raises as ``Backend.dispatch`` and ``interpret``."""
-        if self._closed:
-            raise DispatchFailed("the reference interpreter is closed", fix="acquire it again")
-        chosen = DispatchConfig() if config is None else config
-        check_config(self, chosen)
+        chosen = self.checked_config(config)
         if chosen.timeout is not None:
             self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
         if not isinstance(artifact, Program):
@@ -108,11 +93,3 @@ class ReferenceBackend(Backend):
         )
         self.dispatched += 1
         return interpretation.outputs
-
-    def metrics(self) -> dict[str, int | float]:
-        """Count dispatches."""
-        return {"dispatched": self.dispatched}
-
-    def close(self) -> None:
-        """Refuse all dispatches from now on."""
-        self._closed = True

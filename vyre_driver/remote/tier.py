@@ -20,27 +20,23 @@ from vyre_driver import settings
 from vyre_driver.cache.entry import DeviceIds, PipelineEntry, Verdict
 from vyre_driver.cache.flight import FlightLock, MachineLock
 from vyre_driver.errors import InvalidSetting
-from vyre_driver.identity.keys import device_fields
+from vyre_driver.identity.keys import PipelineCacheKey, device_fields
 from vyre_driver.identity.manifest import encode_manifest
-from vyre_driver.process.clock import SYSTEM
+from vyre_driver.process.clock import SYSTEM, Clock
 from vyre_driver.remote.addresses import DEFAULT_TIMEOUT_S, MODES, checked_address, open_store
 from vyre_driver.remote.breaker import Breaker
 from vyre_driver.remote.envelope import MAX_VALUE_BYTES, put_absent, sealed_entry, signed_tombstone, take
 from vyre_driver.remote.names import claim_name, device_name, entry_name, tombstone_name
-from vyre_driver.remote.trust import signer_of_settings, trust_of_settings
+from vyre_driver.remote.trust import Signer, Trust, signer_of_settings, trust_of_settings
 from vyre_driver.remote.tuning import SharedRecords
 from vyre_driver.remote.worker import Answer, Question, StoreWorker
-from vyre_driver.telemetry.events import EventKind
+from vyre_driver.telemetry.events import EventKind, Events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.process.clock import Clock
     from vyre_driver.remote.store import Store
-    from vyre_driver.remote.trust import Signer, Trust
-    from vyre_driver.telemetry.events import Events
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 
@@ -166,7 +162,7 @@ class RemoteTier:
         """
         if self._signer is None or not self.worker.may_write:
             return True
-        claim = _Claim(self.worker.clock, claim_name(self._device, key.digest), for_s)
+        claim = _Waited(self.worker.clock, partial(_claim, claim_name(self._device, key.digest), for_s))
         with self.turn():
             is_answered = self.worker.ask(claim) and claim.wait(LONGEST_CLAIM_S)
         return not is_answered or claim.values[0] is not None
@@ -195,7 +191,7 @@ class RemoteTier:
         """
         entries = [entry_name(self._device, key.digest) for key in keys]
         claims = [claim_name(self._device, key.digest) for key in keys]
-        look = _Look(self.worker.clock, [*entries, *claims])
+        look = _Waited(self.worker.clock, lambda store: store.fetch([*entries, *claims], 0))
         if self.worker.is_open() or not self.worker.ask(look) or not look.wait(LONGEST_CLAIM_S):
             return [""] * len(keys)
         for name, value in zip(entries, look.values, strict=False):
@@ -311,15 +307,15 @@ class _Question(Question):
         self._tier.fail(self._fetch, outcome)
 
 
-class _Look(Question):
-    """Whether a store has values under names, asked by the worker."""
+class _Waited(Question):
+    """What ``fetch`` returns of a store, asked by the worker while a thread waits for it."""
 
-    def __init__(self, clock: Clock, names: Sequence[str]) -> None:
+    def __init__(self, clock: Clock, fetch: Callable[[Store], Sequence[bytes | None]]) -> None:
         self.values: Sequence[bytes | None] = ()
-        self._looked_for, self._answer = names, Answer(clock)
+        self._fetch, self._answer = fetch, Answer(clock)
 
     def ask(self, store: Store) -> Sequence[bytes | None]:
-        return store.fetch(self._looked_for, 0)
+        return self._fetch(store)
 
     def answered(self, values: Sequence[bytes | None]) -> None:
         self.values = values
@@ -334,15 +330,9 @@ class _Look(Question):
         return self._answer.wait(patience_s) == "answered"
 
 
-class _Claim(_Look):
-    """A name that is claimed for so many seconds; the value is None where somebody else has."""
-
-    def __init__(self, clock: Clock, name: str, for_s: float) -> None:
-        super().__init__(clock, [name])
-        self._for_s = for_s
-
-    def ask(self, store: Store) -> Sequence[bytes | None]:
-        return [b"" if store.claim(self._looked_for[0], secrets.token_bytes(16), self._for_s) else None]
+def _claim(name: str, for_s: float, store: Store) -> list[bytes | None]:
+    """Claim a name for so many seconds; returns a value, which is None where somebody else has."""
+    return [b"" if store.claim(name, secrets.token_bytes(16), for_s) else None]
 
 
 _LOG = logging.getLogger("vyre_driver.remote")

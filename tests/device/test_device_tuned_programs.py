@@ -12,7 +12,7 @@ from tuned_code import FEW, X, floats, key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Candidate, Status
-from vyre_driver.autotune.measure import calls
+from vyre_driver.autotune.measure import definition
 from vyre_driver.autotune.target import program_target
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidProgram, LimitExceeded
@@ -219,16 +219,16 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
     i = gid_x()
     program = Program.wrapped([y], (64, 1, 1), [store(y, i, i * 3)])
     sizes = []
-    bytes_of = calls.CallKernel.moved_bytes
+    bytes_of = definition.KernelOfCall.moved_bytes
     for call in ({"out_shapes": {"y": 500}}, {}):
         made: list[int] = []
 
-        def moved(kernel: Any, size: tuple[int, ...], made: list[int] = made) -> int:  # noqa: ANN401 -- a CallKernel
+        def moved(kernel: Any, size: tuple[int, ...], made: list[int] = made) -> int:  # noqa: ANN401 -- a KernelOfCall
             made.append(bytes_of(kernel, size))
             return made[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(calls.CallKernel, "moved_bytes", moved)
+            patch.setattr(definition.KernelOfCall, "moved_bytes", moved)
             driver.tune(program, budget=FEW, **call)
         sizes += sorted(set(made))
     found = driver.compile(program)(out_shapes={"y": 100})

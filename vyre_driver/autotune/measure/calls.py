@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelOfCall, Operand, Plan, Step
-from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
+from vyre_driver.autotune.measure.tune import TuningResult, tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.search.outcomes import Budget
-from vyre_driver.autotune.target import module_target, program_target
-from vyre_driver.binding.arguments import refuse_resident
+from vyre_driver.autotune.search.outcomes import Budget, Progress
+from vyre_driver.autotune.target import TuningTarget, module_target, program_target
+from vyre_driver.binding.arguments import BufferArgument, refuse_resident
 from vyre_driver.binding.grid import given_groups, local_size
 from vyre_driver.binding.names import OPTIONS, TUNING_OPTIONS, in_binding_order, split_named
 from vyre_driver.binding.outputs import checked_arguments, wanted_shapes
@@ -22,7 +22,7 @@ from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.binding.pushed import end_of
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
-from vyre_driver.lowering.program import prepare_for
+from vyre_driver.lowering.program import ProgramSource, prepare_for
 from vyre_driver.runtime.compiling import KEPT_OF_MODULES, name_of
 from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
@@ -34,15 +34,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
-    from vyre_driver.autotune.measure.tune import TuningResult
-    from vyre_driver.autotune.search.outcomes import Progress
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
-    from vyre_driver.autotune.target import TuningTarget
-    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
-    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.runtime.base import BaseDriver
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.layout import Member
@@ -55,11 +49,11 @@ _SEARCHED = 1 << 12
 
 
 @dataclass(frozen=True)
-class CallKernel(KernelOfCall):
-    """One dispatch of a module or a program on given arrays; ``at`` is what ``Driver.compile`` looks for with the same.
+class _CallPlans:
+    """The dispatch of a module or a program with a candidate.
 
-    Its outputs are compared between candidates: nobody knows it beforehand. Of a module ``workgroups`` are those of every
-    candidate, or what tells them of one. Of a program the workgroup is tuned, and its grid is its own.
+    Of a module ``workgroups`` are those of every candidate, or what tells them of one. Of a program the workgroup is tuned, and
+    its grid is its own.
     """
 
     code: SpirvModule | Program
@@ -70,31 +64,12 @@ class CallKernel(KernelOfCall):
     workgroups: Groups | Callable[[Candidate], Groups] | None = None
     invocations: int | Sequence[int] | None = None
     push_constants: Mapping[str, object] = field(default_factory=dict)
-    tolerated: float = 0.0
-    sizes = ((),)
-    """The size of the call, which counts for any."""
 
-    @property
-    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the call
-        """The buffers that arrays were given for."""
-        return tuple(one.binding.name for one in self.arguments if one.position is not None)
-
-    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return the module; none of a program, which is lowered when it is compiled."""
-        return (self.code,) if isinstance(self.code, SpirvModule) else ()
-
-    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return no size, after checking that the arrays are of the shapes of the call."""
-        wanted = {one.binding.name: _operand(one) for one in self.arguments if one.position is not None}
-        if dict(operands) != wanted or parameters:
-            raise InvalidInput(f"{self.name} is tuned on arrays of other shapes", fix="give arrays like those of the call")
-        return ()
-
-    def plan(self, call: Call) -> Plan:
-        """Return the one dispatch; what is read and written keeps its name."""
+    def __call__(self, candidate: Candidate) -> Plan:
         buffers = tuple(one.binding.name for one in self.arguments)
-        written = {one.binding.name: _operand(one) for one in self.arguments if one.binding.output_index is not None}
-        return Plan((self._step(buffers, call.candidate),), written)
+        written = {one.binding.name: one.result for one in self.arguments if one.binding.output_index is not None}
+        outputs = {name: Operand(result.shape, result.dtype) for name, result in written.items()}
+        return Plan((self._step(buffers, candidate),), outputs)
 
     def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         if isinstance(self.code, SpirvModule):
@@ -112,17 +87,10 @@ class CallKernel(KernelOfCall):
             return given_groups(size, None, self.invocations)
         return self.workgroups(candidate) if callable(self.workgroups) else self.workgroups
 
-    def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
-        """Return the arrays of the call."""
-        return tuple(one.data for one in self.arguments if one.data is not None), {}
-
-    def moved_bytes(self, _size: Size) -> int:
-        """Return the bytes of all buffers."""
-        return sum(one.byte_len for one in self.arguments)
-
-
-def _operand(argument: BufferArgument) -> Operand:
-    return Operand(argument.result.shape, argument.result.dtype)
+    def kernel(self, tolerance: float = 0.0) -> KernelOfCall:
+        """Return the kernel that is tuned; ``at`` is what ``Driver.compile`` looks for with the same."""
+        arrays = {one.binding.name: one.data for one in self.arguments if one.data is not None}
+        return KernelOfCall(self.at, arrays, self, sum(one.byte_len for one in self.arguments), tolerated=tolerance)
 
 
 def tune_call(  # noqa: PLR0913 -- what a search takes, by keyword
@@ -174,7 +142,7 @@ def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
     push_constants: Mapping[str, object] | None = None,
     out_shapes: Mapping[str, int | tuple[int, ...]] | None = None,
     tolerance: float = 0.0,
-) -> CallKernel:
+) -> KernelOfCall:
     """Return the kernel that is tuned on a call; raises as ``tune_call``."""
     driver.context.device.check_usable()
     given = {} if constants is None else named_values(constants)
@@ -200,7 +168,7 @@ def _kernel_of_call(  # noqa: PLR0913 -- what a call takes, by keyword
     if by_name:
         arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
     arguments = _of_arrays(plan, arrays, out_shapes)
-    return CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
+    return _CallPlans(code, arguments, target, given, config, workgroups, invocations, pushed).kernel(tolerance)
 
 
 def _named(
@@ -267,7 +235,7 @@ def tune_program_unasked(
         return
     with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
-        kernel = CallKernel(program, arguments, target, dict(constants or {}), config)
+        kernel = _CallPlans(program, arguments, target, dict(constants or {}), config).kernel()
         tune_unasked(TunedKernel(driver, kernel))
 
 

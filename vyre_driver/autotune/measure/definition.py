@@ -19,7 +19,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.specialization.values import SpecMap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -226,19 +226,36 @@ class KernelDefinition(ABC):
         return tuple(1 << max(round(float(np.log2(max(one, 1)))), 0) for one in size)
 
 
+@dataclass(frozen=True)
 class KernelOfCall(KernelDefinition):
     """A kernel on the arrays of one call. Nobody knows what is right: candidates are compared with each other."""
 
     at: TuningTarget
-    tolerated: float
+    arrays: Mapping[str, NDArray[Any]]
+    """What the call reads, by name."""
+    plan_of: Callable[[Candidate], Plan]
+    byte_len: int
+    """The bytes of the call's buffers."""
+    call_size: Size = ()
+    tolerated: float = 0.0
 
     @property
     def name(self) -> str:  # type: ignore[override] # of the target
         """The target's."""
         return self.at.kernel
 
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the call
+        """What the call reads."""
+        return tuple(self.arrays)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:  # type: ignore[override] # of the call
+        """That of the call."""
+        return (self.call_size,)
+
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return none: programs are lowered when they are compiled."""
+        """Return none: what each candidate runs, its plan says."""
         return ()
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
@@ -246,12 +263,31 @@ class KernelOfCall(KernelDefinition):
         return self.at.space
 
     def target(self, _device: DeviceFacts) -> TuningTarget:
-        """Return what was given."""
+        """Return the call's."""
         return self.at
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return that of the call, after checking that the arrays are of its shapes."""
+        wanted = {name: Operand(array.shape, array.dtype) for name, array in self.arrays.items()}
+        if dict(operands) != wanted or parameters:
+            raise InvalidInput(f"{self.name} is tuned on arrays of other shapes", fix="give arrays like those of the call")
+        return self.call_size
+
+    def plan(self, call: Call) -> Plan:
+        """Return the dispatch with the candidate; what is read and written keeps its name."""
+        return self.plan_of(call.candidate)
+
+    def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return the arrays of the call."""
+        return tuple(self.arrays.values()), {}
 
     def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
         """Return None: nobody knows it."""
 
     def tolerance(self, _size: Size) -> float:
-        """Return what was given."""
+        """Return the call's."""
         return self.tolerated
+
+    def moved_bytes(self, _size: Size) -> int:
+        """Return the bytes of the call's buffers."""
+        return self.byte_len

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import Call, Size
+    from vyre_driver.autotune.measure.definition import Size
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
@@ -51,58 +51,34 @@ class CallAtHand(NamedTuple):
         return self.launcher.fitted(self.driver, self.choices, self.constants, self.arrays, candidate)
 
 
-@dataclass(frozen=True)
-class CandidatesOfCall(KernelOfCall):
-    """A kernel on the arrays and numbers of a call, with any of its candidates; what it writes is compared between them."""
+def _kernel_of(call: CallAtHand, target: TuningTarget, size: Size, tolerance: float = 0.0) -> KernelOfCall:
+    """Return the kernel on the call's arrays and numbers, with any of its candidates; what is resident is read."""
+    byte_len = sum(one.nbytes for one in call.arrays.values() if one is not None)
+    return KernelOfCall(target, _read(call, target), partial(_plan, call), byte_len, size, tolerance)
 
-    of: CallAtHand
-    at: TuningTarget
-    call_size: Size
-    tolerated: float = 0.0
-    read: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    @property
-    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the kernel
-        """The arrays that it reads, and its numbers, which programs with too many of them take from a buffer."""
-        signature = self.of.launcher.definition.signature
-        arrays = [one.name for one in signature.arrays if one.type.access.reads]  # type: ignore[union-attr] # arrays
-        return (*arrays, _NUMBERS) if signature.scalars else tuple(arrays)
+def _read(call: CallAtHand, target: TuningTarget) -> dict[str, NDArray[Any]]:
+    """Return what a call reads: arrays, and its numbers, which programs with too many of them take from a buffer."""
+    signature = call.launcher.definition.signature
+    found = {}
+    for name in [one.name for one in signature.arrays if one.type.access.reads]:  # type: ignore[union-attr] # arrays
+        given = call.arrays[name]
+        array = given.read() if isinstance(given, Buffer) else np.asarray(given)
+        found[name] = array.astype(np.uint32) if array.dtype == np.bool_ else array
+    if signature.scalars:
+        found[_NUMBERS] = as_words(call.prepared(target.space.preferred).scalars(signature), call.numbers)
+    return found
 
-    @property
-    def sizes(self) -> tuple[Size, ...]:  # type: ignore[override] # of the call
-        """That of the call."""
-        return (self.call_size,)
 
-    def size(self, _operands: Mapping[str, Operand], _parameters: Mapping[str, Any]) -> Size:
-        """Return that of the call."""
-        return self.call_size
-
-    def plan(self, call: Call) -> Plan:
-        """Return the one dispatch; what is read and written keeps its name."""
-        launcher, signature = self.of.launcher, self.of.launcher.definition.signature
-        found = self.of.prepared(call.candidate)
-        is_stored = found.specialization.stored
-        push = found.fixed if is_stored else {**found.fixed, **self.of.numbers}
-        buffers = (*(one.name for one in signature.arrays), *[_NUMBERS] * is_stored)
-        step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.definition.config(found.translated))
-        written = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
-        return Plan((step,), {name: _operand(found, self.of.arrays, name) for name in written})
-
-    def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
-        """Return the arrays of the call: what is resident is read, and never written."""
-        for name in self.inputs:
-            if name == _NUMBERS:
-                scalars = self.of.prepared(self.at.space.preferred).scalars(self.of.launcher.definition.signature)
-                self.read[name] = as_words(scalars, self.of.numbers)
-            elif name not in self.read:
-                given = self.of.arrays[name]
-                array = given.read() if isinstance(given, Buffer) else np.asarray(given)
-                self.read[name] = array.astype(np.uint32) if array.dtype == np.bool_ else array
-        return tuple(self.read[name] for name in self.inputs), {}
-
-    def moved_bytes(self, _size: Size) -> int:
-        """Return the bytes of what is read."""
-        return sum(one.nbytes for one in self.of.arrays.values() if one is not None)
+def _plan(call: CallAtHand, candidate: Candidate) -> Plan:
+    launcher, signature = call.launcher, call.launcher.definition.signature
+    found = call.prepared(candidate)
+    is_stored = found.specialization.stored
+    push = found.fixed if is_stored else {**found.fixed, **call.numbers}
+    buffers = (*(one.name for one in signature.arrays), *[_NUMBERS] * is_stored)
+    step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.definition.config(found.translated))
+    written = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
+    return Plan((step,), {name: _operand(found, call.arrays, name) for name in written})
 
 
 def _operand(found: FittedCall, arrays: Arrays, name: str) -> Operand:
@@ -130,7 +106,7 @@ def best_known(call: CallAtHand) -> Candidate | None:
         from vyre_driver.autotune.measure.tuned import TunedKernel
 
         with measure.warned():
-            tuned = TunedKernel(call.driver, CandidatesOfCall(call, target, size))
+            tuned = TunedKernel(call.driver, _kernel_of(call, target, size))
             try:
                 measure.tune_unasked(tuned, size)
             finally:
@@ -168,11 +144,10 @@ def tune_call(
             fix="leave some out of the call and of with_",
         )
     target, size = _target(call, space)
-    kernel = CandidatesOfCall(call, target, size, tolerance)
-    inputs, _ = kernel.example(size, 0)
+    kernel = _kernel_of(call, target, size, tolerance)
     tuned = TunedKernel(call.driver, kernel)
     try:
-        return tune(tuned, arrays=inputs, **how)
+        return tune(tuned, arrays=tuple(kernel.arrays.values()), **how)
     finally:
         tuned.close()
         launcher.forget(call.driver)

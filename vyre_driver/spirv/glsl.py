@@ -27,12 +27,10 @@ from vyre_driver.checks import integer
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
 from vyre_driver.process._opened import Opened
 from vyre_driver.process.tools import GLSLANG, Tool, find_tool, not_installed
-from vyre_driver.process.workers import ChildTimeout
+from vyre_driver.process.workers import ChildTimeout, Ended
 
 if TYPE_CHECKING:
     from typing import BinaryIO
-
-    from vyre_driver.process.workers import Ended
 
 
 MAX_SOURCE_BYTES = 16 << 20  # of a shader with all that it includes, also where it includes it again
@@ -233,17 +231,29 @@ def _check_text(source: str) -> None:
         )
 
 
-def _read(path: Path) -> bytes:
-    """Return the text of a file: UTF-8, but any bytes other than NUL in comments (GLSL 4.60, 3.1); raises FileUnusable."""
+def read_file(path: Path, most_bytes: int, what: str) -> bytes:
+    """Return what is in a file.
+
+    Raises
+    ------
+    FileUnusable
+        If it cannot be read, or is larger; ``what`` says what to name instead.
+    """
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_SOURCE_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise FileUnusable(f"cannot read {path} ({reason})", fix="name a GLSL text file", path=str(path)) from error
-    if len(text) > MAX_SOURCE_BYTES:
-        fix = "name a GLSL text file, not other data"
-        raise FileUnusable(f"{path} is larger than {MAX_SOURCE_BYTES} bytes", fix=fix, path=str(path))
+        raise FileUnusable(f"cannot read {path} ({reason})", fix=f"name {what}", path=str(path)) from error
+    if len(data) > most_bytes:
+        fix = f"name {what}, not other data"
+        raise FileUnusable(f"{path} is larger than {most_bytes} bytes", fix=fix, path=str(path))
+    return data
+
+
+def _read(path: Path) -> bytes:
+    """Return the text of a file: UTF-8, but any bytes other than NUL in comments (GLSL 4.60, 3.1); raises FileUnusable."""
+    text = read_file(path, MAX_SOURCE_BYTES, "a GLSL text file")
     wrong = _wrong_byte(text)
     if wrong is not None:
         line = text.count(b"\n", 0, wrong) + 1

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import check_text
 from vyre_driver.display.line import count, one_line
-from vyre_driver.errors import FileUnusable, InvalidInput
-from vyre_driver.spirv.glsl import UNNAMED, compile_glsl
-from vyre_driver.spirv.interface import read_module
-from vyre_driver.spirv.reflection import EntryUses, choose_entry, reflection_of
+from vyre_driver.errors import InvalidInput
+from vyre_driver.spirv.glsl import UNNAMED, compile_glsl, read_file
+from vyre_driver.spirv.interface import ModuleInterface, read_module
+from vyre_driver.spirv.reflection import EntryUses, Reflection, choose_entry, reflection_of
 from vyre_driver.spirv.rewrite import bindable
 from vyre_driver.spirv.signature import signatures, summary
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from vyre_driver.spirv.interface import ModuleInterface
-    from vyre_driver.spirv.reflection import Reflection
 
 _MOST_ENTRIES = 3  # that are named
 _MAX_MODULE_BYTES = 64 * 1024 * 1024
@@ -154,16 +152,7 @@ class SpirvModule:
             path = Path(path)
         except TypeError as error:
             raise InvalidInput(f"a path of type {type(path).__name__} is none", fix="pass text or a Path") from error
-        try:
-            with path.open("rb") as file:
-                code = file.read(_MAX_MODULE_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise FileUnusable(f"cannot read {path} ({reason})", fix="name a .spv file", path=str(path)) from error
-        if len(code) > _MAX_MODULE_BYTES:
-            raise FileUnusable(
-                f"{path} is larger than {_MAX_MODULE_BYTES} bytes", fix="name a .spv file, not other data", path=str(path)
-            )
+        code = read_file(path, _MAX_MODULE_BYTES, "a .spv file")
         return cls.from_bytes(code, name=str(path), entry=entry)
 
     @classmethod

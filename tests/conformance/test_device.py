@@ -24,8 +24,8 @@ from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, Fma
 from vyre_driver.ir.extensions import application
+from vyre_driver.ir.nodes import ProgramCapability
 from vyre_driver.ir.operators import OpaqueOp
-from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.program import target_for

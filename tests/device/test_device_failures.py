@@ -154,7 +154,7 @@ def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver, monkey
     def fail(*_: object) -> None:
         raise Own("strange")
 
-    monkeypatch.setattr("vyre_driver.lowering.module.check_requirements", fail)
+    monkeypatch.setattr("vyre_driver.lowering.source.check_requirements", fail)
     with pytest.raises(Own):
         layered.compile(glsl(STEP))
     assert [(one[0], one[1]) for one in told(layered)] == [(Failure(COMPILE, 0, "Own"), "strange")]
@@ -183,7 +183,7 @@ def test_an_interrupt_is_no_failure(layered: Driver, monkeypatch: pytest.MonkeyP
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vyre_driver.lowering.module.check_requirements", interrupt)
+    monkeypatch.setattr("vyre_driver.lowering.source.check_requirements", interrupt)
     with pytest.raises(KeyboardInterrupt):
         layered.compile(glsl(STEP))
     assert told(layered) == []

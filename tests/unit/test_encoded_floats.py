@@ -12,7 +12,7 @@ from literals import DEVICE, F32, buffer, device, reflection, refusal
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.lowering.module import module_source
+from vyre_driver.lowering.source import module_source
 from vyre_driver.spirv.layout import Array, Element, Member, Scalar, Struct, Vector, shape_of_views
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.stub import stub_of

@@ -16,11 +16,11 @@ from vyre_driver.ir import examine
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType
+from vyre_driver.ir.nodes import ProgramCapability, ProgramStats
 from vyre_driver.ir.operators import AtomicOp, BinOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
-from vyre_driver.ir.stats import ProgramCapability, ProgramStats
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.specialization import vsa_specialization_key
 

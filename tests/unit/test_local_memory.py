@@ -13,10 +13,9 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.nodes import AsyncLoad, AsyncWait
+from vyre_driver.ir.nodes import AsyncLoad, AsyncWait, ProgramCapability
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import examine
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.entry import emit

@@ -11,7 +11,7 @@ from literals import DEVICE, LIMITS, device, refusal
 from matrix_modules import BF16, F16, F32, S8, S32, U8, WORKGROUP, Product, built, two_entries
 
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature, VyreError
-from vyre_driver.lowering.module import module_source
+from vyre_driver.lowering.source import module_source
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan import CooperativeMatrix2Limits, CooperativeMatrixShape, FlexibleMatrixShape
 

@@ -21,9 +21,8 @@ from vyre_driver.checks import U64_MAX, check_text, integer_within
 from vyre_driver.errors import InvalidDispatchConfig, InvalidInput, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import MAX_AXES, numpy_element
-from vyre_driver.ir.nodes import Node
+from vyre_driver.ir.nodes import Node, ProgramCapability
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.buffer_uses import written_by
 from vyre_driver.kompute.buffer import Buffer

@@ -12,7 +12,7 @@ from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_elem
 from vyre_driver.binding.grid import check_guessable, covering, invocations_of_shapes
 from vyre_driver.binding.outputs import trimmed_output
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir.stats import ProgramCapability
+from vyre_driver.ir.nodes import ProgramCapability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

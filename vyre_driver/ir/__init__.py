@@ -86,6 +86,7 @@ from vyre_driver.ir.dtypes import DataType, ElementForm, NumpyElement, extension
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
 from vyre_driver.ir.inlining import inline_calls
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
+from vyre_driver.ir.nodes import ProgramCapability, ProgramStats
 from vyre_driver.ir.operators import (
     WORLD,
     AtomicOp,
@@ -116,7 +117,6 @@ from vyre_driver.ir.quantization import (
     ScaleKind,
     ZeroPointKind,
 )
-from vyre_driver.ir.stats import ProgramCapability, ProgramStats
 from vyre_driver.ir.validation.call_rules import OperationSignature
 from vyre_driver.ir.validation.rules import Problem
 from vyre_driver.ir.validation.validate import ValidationReport, examine, validate

@@ -21,8 +21,7 @@ from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonic
 from vyre_driver.ir.canonical import canonical_nodes, wire_bytes, wire_bytes_of_format_4
 from vyre_driver.ir.dtypes import wire_problem
 from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
-from vyre_driver.ir.nodes import Block, IndirectDispatch, Region, Return, node_tuple
-from vyre_driver.ir.stats import measure
+from vyre_driver.ir.nodes import Block, IndirectDispatch, Node, ProgramStats, Region, Return, measure, node_tuple
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.text import program_text
 from vyre_driver.ir.wire import format as wire_format
@@ -31,9 +30,6 @@ from vyre_driver.ir.wire.writer import canonical_container, hints_bytes, refuse_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.stats import ProgramStats
 
 
 PROGRAM_DIGEST_VERSION = 1

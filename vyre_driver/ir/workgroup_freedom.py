@@ -20,24 +20,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, OpaqueExpr, Unary, Var
-from vyre_driver.ir.buffers import BufferAccess, MemoryKind
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
 from vyre_driver.ir.extensions import known_operator
 from vyre_driver.ir.loop_ends import ending_if
-from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Node, ProgramCapability, Region, Return, Store
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp, UnOp
-from vyre_driver.ir.stats import ProgramCapability
-from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.terms import Term, terms_within
 from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, MAX_NESTING, MAX_NODES, OPERANDS, expressions_within
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.terms import Term
 
 _STATEMENTS = (Let, Assign, Store, If, Loop, Return, Block, Region)
 _UNDERSTOOD: tuple[type[Term], ...] = (

@@ -14,14 +14,14 @@ from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.binding.subgroup_size import check_subgroup_size
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.identity.keys import program_digest
+from vyre_driver.ir.nodes import ProgramCapability
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate_for
 from vyre_driver.lowering.emit.survey import most_turns
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget, spec_constants
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, LoweringTarget, spec_constants
 from vyre_driver.lowering.source import UNNAMED_PROGRAM, KernelSource, can_watch_loops
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
-from vyre_driver.target.config import ProgramConfig, check_supported_fields
+from vyre_driver.target.config import DispatchConfig, ProgramConfig, check_supported_fields
 from vyre_driver.target.profile import LOWERED, capabilities_of
 from vyre_driver.vulkan.version import API_1_2
 
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.lowering.emit.target import EmittedModule
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.layout import Member
-    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
 # Float controls, and what else a device needs to support one width by itself.

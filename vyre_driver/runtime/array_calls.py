@@ -12,7 +12,7 @@ from vyre_driver.binding.outputs import check_apart, checked_arguments, returned
 from vyre_driver.kompute.array_dispatch import RecordedDispatch, allocate
 from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.views import Pieces
-from vyre_driver.lowering.module import watched_source
+from vyre_driver.lowering.source import watched_source
 from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
 from vyre_driver.runtime.compilation import compile_source
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines

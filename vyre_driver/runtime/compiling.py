@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.lowering.module import module_source, watched_source
+from vyre_driver.lowering.source import module_source, watched_source
 from vyre_driver.runtime.compilation import compile_source
 from vyre_driver.runtime.kernel import Kernel
 from vyre_driver.target.config import check_supported_fields

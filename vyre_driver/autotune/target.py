@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from blake3 import blake3
 
-from vyre_driver.autotune.search.space import UNROLL, Axis, TuningSpace
+from vyre_driver.autotune.search.space import UNROLL, Axes, Axis, Candidate, Limits, TuningSpace
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput, InvalidTuningSpace
@@ -33,7 +33,6 @@ from vyre_driver.upstream.keys import SpecCacheKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.autotune.search.space import Axes, Candidate, Limits
     from vyre_driver.autotune.store.records import Size, TuningRecords
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from vyre_driver.backends.base import Backend, BackendFacts, LoadedArtifact, TimedDispatch, core_supported_ops
-from vyre_driver.binding.arguments import as_array
+from vyre_driver.backends.base import Backend, BackendFacts, BackendRequest, LoadedArtifact, TimedDispatch, core_supported_ops
+from vyre_driver.binding.arguments import BufferArgument, as_array
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.backends.base import BackendRequest
-    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap

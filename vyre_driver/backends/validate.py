@@ -15,12 +15,11 @@ from vyre_driver.ir.nodes import op_id
 from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.walks import NodeWalk
-from vyre_driver.target.config import check_config
+from vyre_driver.target.config import DispatchConfig, check_config
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
     from vyre_driver.ir.program import Program
-    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.target.profile import DeviceProfile
 
 _PASSED = "backends it was validated for"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from vyre_driver.cache.entry import NO_DEVICE, DeviceIds, Verdict, decode_entry
+from vyre_driver.cache.entry import NO_DEVICE, DeviceIds, PipelineEntry, Verdict, decode_entry
 from vyre_driver.errors import InvalidKey
 from vyre_driver.identity.keys import PipelineCacheKey
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.cache.entry import PipelineEntry
 
 Admission: TypeAlias = "Literal['imported', 'known', 'foreign', 'foreign_code'] | Verdict"
 

@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cache.admission import admit
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, encode_entry
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, DeviceIds, PipelineEntry, Verdict, encode_entry
 from vyre_driver.checks import U64_MAX, key_integer
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity.keys import PipelineCacheKey
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.cache.entry import DeviceIds
     from vyre_driver.cache.upkeep import StoredEntry
 
 LIST_NAME = "vyre-bundle.json"

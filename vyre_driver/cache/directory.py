@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver import _fast
 from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
-from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside, unmakeable_reason
+from vyre_driver.cache.files import OPEN_TO_READ, CacheRoot, publish, set_aside, unmakeable_reason
 from vyre_driver.cache.kernel_names import add_name, read_names
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import CacheUnusable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.cache._read import DirectoryFacts, FileFacts, Found
-    from vyre_driver.cache.files import CacheRoot
 
 _LOG = logging.getLogger("vyre_driver.cache")
 _SECONDS_BETWEEN_WARNINGS = 60.0

@@ -19,18 +19,16 @@ from vyre_driver import _fast, settings
 from vyre_driver.cache import upkeep
 from vyre_driver.cache.directory import CacheLookup, EntryDirectory, Tally, described, require_changeable
 from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
-from vyre_driver.cache.explain import explain_lookup
+from vyre_driver.cache.explain import Explanation, explain_lookup
 from vyre_driver.cache.files import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
-from vyre_driver.cache.upkeep import check_directory, clear_imported, clear_root
+from vyre_driver.cache.upkeep import CacheProblem, EvictionListener, check_directory, clear_imported, clear_root
 from vyre_driver.cache.upstream import blob_place, read_blob, remove_blobs, write_blob
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vyre_driver.cache.explain import Explanation
-    from vyre_driver.cache.upkeep import CacheProblem, EvictionListener
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.upstream.keys import PipelineDeviceFingerprint
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import Verdict
-from vyre_driver.identity.manifest import decode_manifest
+from vyre_driver.identity.manifest import FieldValue, decode_manifest
 from vyre_driver.vulkan.version import format_version
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.directory import CacheLookup
     from vyre_driver.cache.upkeep import StoredEntry
-    from vyre_driver.identity.manifest import FieldValue
 
 MAX_COMPARED = 10_000
 MAX_NEAREST = 3

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, TypeVar
 from vyre_driver.cache.files import OPEN_TO_LOCK, OPEN_TO_READ, lock_opened, publish
 from vyre_driver.process._lock import Seat
 from vyre_driver.process._opened import Opened
-from vyre_driver.process.clock import SYSTEM
+from vyre_driver.process.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.process.clock import Clock
 
 _Found = TypeVar("_Found")
 

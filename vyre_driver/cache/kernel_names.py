@@ -10,14 +10,10 @@ import errno
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from vyre_driver.cache.files import OPEN_TO_READ, lock_opened, publish
+from vyre_driver.cache.files import OPEN_TO_READ, CacheRoot, lock_opened, publish
 from vyre_driver.display.line import escaped
 from vyre_driver.process._opened import Opened
-
-if TYPE_CHECKING:
-    from vyre_driver.cache.files import CacheRoot
 
 NAMES = "kernels.names"
 MAX_NAMES_BYTES = 1 << 20

@@ -28,7 +28,7 @@ from vyre_driver.cache.entry import (
     decode_entry,
     read_header,
 )
-from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE, read_bounded, set_aside
+from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE, CacheRoot, read_bounded, set_aside
 from vyre_driver.cache.kernel_names import remove_names
 from vyre_driver.identity.manifest import FieldValue, decode_manifest
 from vyre_driver.process._opened import Opened
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from vyre_driver.cache.directory import EntryDirectory, Tally
-    from vyre_driver.cache.files import CacheRoot
 
 SHARD_NAME = re.compile(r"[0-9a-f]{2}")
 FILE_NAME = re.compile(r"[0-9a-f]{64}\.bin")

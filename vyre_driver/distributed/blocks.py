@@ -25,7 +25,7 @@ from distributed import as_completed
 from vyre_driver.checks import integer, integer_within, is_whole
 from vyre_driver.distributed import tasks
 from vyre_driver.distributed.futures import told
-from vyre_driver.distributed.pool import FleetKernel
+from vyre_driver.distributed.pool import FleetKernel, FleetPool
 from vyre_driver.distributed.worker import empty_pinned
 from vyre_driver.errors import BackendUnavailable, FileUnusable, InvalidInput
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.pool import FleetPool
 
     Links = tuple[tuple[CarriedKernel, dict[str, Any]], ...]
 

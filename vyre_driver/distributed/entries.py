@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.utils import sync
 
-from vyre_driver.autotune.store.records import PATIENCE_S
+from vyre_driver.autotune.store.records import PATIENCE_S, TuningRecords
 from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.cache.bundle import export_bundle, import_bundle
 from vyre_driver.distributed.scheduling import CALLERS, MEASURED, RECORDS
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from distributed import Worker
 
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
-    from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.driver import Driver
 
     Take = Callable[[AutotuneKey, AutotuneRecord], bool]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.distributed.worker import worker_driver
+from vyre_driver.distributed.worker import LoadedKernel, WorkerDriver, worker_driver
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.kernel import Kernel as PythonKernel
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.distributed.carried import CarriedKernel
-    from vyre_driver.distributed.worker import LoadedKernel, WorkerDriver
 
     Link = tuple[CarriedKernel, dict[str, Any]]
 

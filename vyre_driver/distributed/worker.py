@@ -19,7 +19,7 @@ import numpy as np
 from distributed import Status, WorkerPlugin, get_worker
 
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.distributed.carried import may_write
+from vyre_driver.distributed.carried import CarriedKernel, may_write
 from vyre_driver.distributed.entries import CompiledEntries, FleetRecords
 from vyre_driver.distributed.scheduling import LOST, Versions
 from vyre_driver.driver import Driver
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from distributed import Worker
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.distributed.carried import CarriedKernel
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.profiling.profile import Profile
     from vyre_driver.telemetry.events import Event

@@ -34,12 +34,11 @@ from vyre_driver.ir.operators import (
     OpaqueOp,
     UnOp,
 )
-from vyre_driver.ir.terms import Term, Traits, complete, stands_after
+from vyre_driver.ir.terms import Parts, Term, Traits, complete, stands_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.ir.terms import Parts
 
 _TAGGED_U32 = struct.Struct("<BI")
 _OPAQUE_TRAITS = Traits.ALL & ~Traits.NO_WRITES

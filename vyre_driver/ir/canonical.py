@@ -13,7 +13,7 @@ import dataclasses
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, cast
 
-from vyre_driver.ir.arithmetic import Binary, LitF32, order_matters
+from vyre_driver.ir.arithmetic import Binary, Expr, LitF32, order_matters
 from vyre_driver.ir.dtypes import canonical_f32_bits, wire_problem
 from vyre_driver.ir.expressions import Cast, Load, SubgroupReduce
 from vyre_driver.ir.fields import refuse
@@ -23,7 +23,6 @@ from vyre_driver.ir.terms import SETTLED, Term, Traits, terms_within
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.ir.arithmetic import Expr
 
 MAX_WIRE_BYTES = 64 << 20
 _PLAIN_AND_SETTLED = Traits.PLAIN | SETTLED

@@ -7,7 +7,6 @@ Source: spec item 1.6, one class a variant, fields in wire order. The literals, 
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING
 
 from vyre_driver.ir._seal import take_fields
 from vyre_driver.ir.arithmetic import (
@@ -25,10 +24,7 @@ from vyre_driver.ir.dtypes import DataType, wire_problem
 from vyre_driver.ir.fields import instance
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, DTYPE, EXPRESSION, OPTIONAL, Step, member, number, operator, text
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp, SubgroupOp
-from vyre_driver.ir.terms import Traits
-
-if TYPE_CHECKING:
-    from vyre_driver.ir.terms import Parts
+from vyre_driver.ir.terms import Parts, Traits
 
 __all__ = [
     "Atomic",

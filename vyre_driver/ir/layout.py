@@ -1,7 +1,7 @@
 """The fields of terms: what each kind of field refuses, keeps and writes.
 
 The class of a term names the kinds of its fields in wire order, as ``_layout``. The rest follows: the encoding and the terms
-inside (``parts`` in terms.py), what a walk looks at (walks.py), and the grammar that bytes are read by (wire/grammar.py).
+inside (``parts`` in terms.py), what a walk looks at (walks.py), and the grammar that bytes are read by (wire/reader.py).
 """
 
 from __future__ import annotations

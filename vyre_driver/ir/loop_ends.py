@@ -10,18 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.ir.arithmetic import LITERALS, Binary, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.dtypes import WIDE_LITERALS
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
-from vyre_driver.ir.nodes import If
+from vyre_driver.ir.nodes import If, Loop
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.walks import expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.nodes import Loop
 
 _WITHOUT_MEMORY = (*LITERALS, Var, BufLen, InvocationId, WorkgroupId, LocalId, Binary, Unary, Select, Cast, Fma)
 

@@ -25,14 +25,13 @@ from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl, LinearType, MemoryHints
 from vyre_driver.ir.dtypes import DataType, canonical_f32_bits
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.operators import BinOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.operators import BinOp, MemoryOrdering, OpaqueOp, Operator, UnOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.operators import Operator
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 

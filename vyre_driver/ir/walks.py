@@ -5,26 +5,16 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.ir.arithmetic import Unary
-from vyre_driver.ir.expressions import (
-    Atomic,
-    Call,
-    Cast,
-    Load,
-    SubgroupBallot,
-    SubgroupReduce,
-)
+from vyre_driver.ir import expressions as ex
+from vyre_driver.ir.arithmetic import Expr, Unary
 from vyre_driver.ir.layout import ARGUMENTS, BUFFER, EXPRESSION, OPTIONAL, Kind
-from vyre_driver.ir.nodes import BODY, Assign, If, Let, Region, Trap
-from vyre_driver.ir.program import ROOT_GENERATORS
+from vyre_driver.ir.nodes import BODY, Assign, If, Let, Node, Region, Trap
+from vyre_driver.ir.program import ROOT_GENERATORS, Program
 from vyre_driver.ir.wire.reader import PLANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 
 _Link = tuple[Any, str] | None  # another link, and a label
@@ -52,17 +42,17 @@ BUFFER_FIELDS = _fields(BUFFER)  # those that name a buffer
 OPERANDS: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {
     **{cls: attrgetter(*fields) for cls, fields in EXPRESSION_FIELDS.items() if len(fields) > 1},
     # Where there is one, an attrgetter gives it alone.
-    Load: lambda term: (term.index,),
+    ex.Load: lambda term: (term.index,),
     Unary: lambda term: (term.operand,),
-    Call: lambda term: term.args,
-    Cast: lambda term: (term.value,),
-    SubgroupReduce: lambda term: (term.value,),
-    SubgroupBallot: lambda term: (term.cond,),
+    ex.Call: lambda term: term.args,
+    ex.Cast: lambda term: (term.value,),
+    ex.SubgroupReduce: lambda term: (term.value,),
+    ex.SubgroupBallot: lambda term: (term.cond,),
     Let: lambda term: (term.value,),
     Assign: lambda term: (term.value,),
     If: lambda term: (term.cond,),
     Trap: lambda term: (term.address,),
-    Atomic: lambda term: (term.index, term.value) if term.expected is None else (term.index, term.expected, term.value),
+    ex.Atomic: lambda term: (term.index, term.value) if term.expected is None else (term.index, term.expected, term.value),
 }
 
 

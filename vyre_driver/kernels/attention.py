@@ -16,29 +16,12 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
-from vyre_driver.kernels.common import (
-    HALVES,
-    check_feature,
-    check_parameters,
-    float32_of,
-    grid_of,
-    over_shared_memory,
-    zeros_plan,
-)
-from vyre_driver.kernels.product_numbers import (
-    FLOATS,
-    as_float64,
-    check_element,
-    dtype_of,
-    element_of,
-    name_of,
-    rounded,
-)
-from vyre_driver.kernels.product_plans import bits_of_float, fragment_for, holds_sums, lack_of, subgroup_config
+from vyre_driver.kernels import common, product_numbers
+from vyre_driver.kernels.product_plans import Fragment, bits_of_float, fragment_for, holds_sums, lack_of, subgroup_config
 from vyre_driver.kernels.products import warn_once
 from vyre_driver.matrices.attention import PUSHED, attention_module
 from vyre_driver.matrices.description import AttentionDescription, AttentionTiling
-from vyre_driver.matrices.elements import BF16, F16, F32
+from vyre_driver.matrices.elements import BF16, F16, F32, ElementType
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -46,10 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import DTypeLike, NDArray
-
-    from vyre_driver.kernels.product_numbers import Numbers
-    from vyre_driver.kernels.product_plans import Fragment
-    from vyre_driver.matrices.elements import ElementType
 
     Shape = tuple[int, ...]
 
@@ -181,7 +160,8 @@ class Attention(KernelDefinition):
         """Return what a device lacks on which attention runs on ordinary units."""
         if self.element is F32 or fragment_for(self.element, F32, device) is None:
             return lack_of(self.element, device)
-        return f"{device.physical.name!r} has cooperative matrices of {name_of(self.element)}, but no sums of that type"
+        name = product_numbers.name_of(self.element)
+        return f"{device.physical.name!r} has cooperative matrices of {name}, but no sums of that type"
 
     def fragment(self, device: DeviceFacts) -> Fragment | None:
         """Return (m, n, k) of what subgroups multiply at once, None for float32 and without such matrices.
@@ -205,7 +185,7 @@ class Attention(KernelDefinition):
     def space(self, device: DeviceFacts) -> TuningSpace:
         """Return keys of a step and workgroups; on ordinary units nothing. Raises UnsupportedFeature."""
         if self.element is not F32:
-            check_feature(self.public_name, HALVES, device, ", or convert the arrays to float32")
+            common.check_feature(self.public_name, common.HALVES, device, ", or convert the arrays to float32")
         fragment, subgroup = self.fragment(device), device.physical.subgroup_size
         if fragment is None:
             return TuningSpace(())
@@ -220,15 +200,15 @@ class Attention(KernelDefinition):
 
         def rule(candidate: Candidate, limits: Limits) -> str | None:
             largest = self._described(device, fragment, candidate, _LARGEST_HEAD)
-            return largest.problem() or over_shared_memory("it takes", largest.shared_bytes, limits)
+            return largest.problem() or common.over_shared_memory("it takes", largest.shared_bytes, limits)
 
         return TuningSpace(axes, rule)
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (batch, heads, queries, keys, elements of a row); raises InvalidInput."""
-        check_parameters(self.public_name, parameters, ("scale", "shift"), ("is_causal", "heads_first", "require"))
+        common.check_parameters(self.public_name, parameters, ("scale", "shift"), ("is_causal", "heads_first", "require"))
         for name, one in operands.items():
-            check_element(self.public_name, name, one.dtype, self.element, operands["q"].dtype)
+            product_numbers.check_element(self.public_name, name, one.dtype, self.element, operands["q"].dtype)
         shape = self._shape(operands)
         self._scale(parameters, shape)
         self._shift(parameters)
@@ -247,7 +227,7 @@ class Attention(KernelDefinition):
         shape = self._shape(call.operands)
         output = {"o": call.operands["q"]}
         if 0 in shape.out:
-            return zeros_plan("o", shape.out, call.operands["q"].dtype)
+            return common.zeros_plan("o", shape.out, call.operands["q"].dtype)
         most = call.device.physical.limits.max_compute_work_group_count[2]
         if shape.batch > most:
             raise LimitExceeded(
@@ -301,10 +281,10 @@ class Attention(KernelDefinition):
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return normally distributed numbers, as many heads of keys as of queries."""
         batch, heads, queries, keys, head = size
-        dice, dtype = np.random.default_rng(seed), dtype_of(self.element)
+        dice, dtype = np.random.default_rng(seed), product_numbers.dtype_of(self.element)
         rows = (queries, keys, keys)
         shapes = [(batch, heads, one, head) if self.heads_first else (batch, one, heads, head) for one in rows]
-        return tuple(rounded(dice.standard_normal(one), self.element, dtype) for one in shapes), {}
+        return tuple(product_numbers.rounded(dice.standard_normal(one), self.element, dtype) for one in shapes), {}
 
     def expected(self, *arrays: NDArray[Any], scale: float | None = None, shift: int = 0, **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once; a query that sees no key has zeros."""
@@ -313,11 +293,15 @@ class Attention(KernelDefinition):
         found = np.zeros(q.shape)
         for *batch, head in np.ndindex(q.shape[:-2]):  # one by one: the scores of all heads may be gigabytes
             of_keys = (*batch, head // (shape.heads // shape.kv_heads))
-            of_q, of_k, of_v = (as_float64(one, self.element) for one in (q[(*batch, head)], k[of_keys], v[of_keys]))
+            of_q, of_k, of_v = (
+                product_numbers.as_float64(one, self.element) for one in (q[(*batch, head)], k[of_keys], v[of_keys])
+            )
             found[(*batch, head)] = self._expected_head(of_q, of_k, of_v, factor, shift)
-        return rounded(self._turned(found), self.element, arrays[0].dtype)
+        return product_numbers.rounded(self._turned(found), self.element, arrays[0].dtype)
 
-    def _expected_head(self, q: Numbers, k: Numbers, v: Numbers, scale: float, shift: int) -> Numbers:
+    def _expected_head(
+        self, q: product_numbers.Numbers, k: product_numbers.Numbers, v: product_numbers.Numbers, scale: float, shift: int
+    ) -> product_numbers.Numbers:
         with np.errstate(all="ignore"):
             scores = q @ k.T * scale
             if self.is_causal:
@@ -330,7 +314,7 @@ class Attention(KernelDefinition):
 
     def numbers(self, output: NDArray[Any]) -> NDArray[Any]:
         """Return a result as numbers where it is the bits of bfloat16."""
-        return as_float64(output, self.element) if self.element.is_bfloat else output
+        return product_numbers.as_float64(output, self.element) if self.element.is_bfloat else output
 
     def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- one for all
         """Return 2**-16, and two units of the type, to which weights are rounded too."""
@@ -358,7 +342,7 @@ class Attention(KernelDefinition):
 
     def _matrices(self, call: Call, shape: AttentionShape, description: AttentionDescription) -> Step:
         tiles = shape.heads * math.ceil(shape.queries / description.tiling.tile)
-        across, down, _ = grid_of(tiles, call.device.physical.limits)
+        across, down, _ = common.grid_of(tiles, call.device.physical.limits)
         of_q, of_k = shape.q_steps, shape.k_steps
         sizes = (shape.heads, shape.kv_heads, shape.queries, shape.keys)
         scale = bits_of_float(self._scale(call.parameters, shape))
@@ -377,7 +361,7 @@ class Attention(KernelDefinition):
                 requested=shape.head,
                 limit=_MOST_PLACES,
             )
-        across, down, _ = grid_of(shape.heads * math.ceil(shape.queries / _QUERIES), call.device.physical.limits)
+        across, down, _ = common.grid_of(shape.heads * math.ceil(shape.queries / _QUERIES), call.device.physical.limits)
         push = {"heads": shape.heads, "kv_heads": shape.kv_heads, "queries": shape.queries, "keys": shape.keys}
         push |= {"shift": _clamped(self._shift(call.parameters), shape), "head": shape.head, "is_causal": int(self.is_causal)}
         push |= dict(zip(("q_row", "q_head", "k_row", "k_head"), (*shape.q_steps[:2], *shape.k_steps[:2]), strict=True))
@@ -391,7 +375,7 @@ class Attention(KernelDefinition):
         given: object = parameters.get("scale")
         if given is None:
             return float(np.float32(1 / math.sqrt(max(shape.head, 1))))
-        found = float32_of(given)
+        found = common.float32_of(given)
         if found is None or not 0 < found < math.inf:
             raise InvalidInput(
                 f"scale of {self.public_name} is {given!r}, and must be a number above 0 that float32 holds",
@@ -426,7 +410,7 @@ def attention_of(dtype: DTypeLike, *, is_causal: bool, heads_first: bool = True,
                 fix="give True or False",
                 parameter=name,
             )
-    element = element_of(dtype, FLOATS, "arrays")
+    element = product_numbers.element_of(dtype, product_numbers.FLOATS, "arrays")
     short = {F16: "f16", BF16: "bf16", F32: "f32"}[element]
     name = f"attention_{short}{'_causal' if is_causal else ''}{'' if heads_first else '_rows_first'}"
     return Attention(name, element, is_causal, heads_first, on_matrices_alone)

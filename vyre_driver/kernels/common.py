@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import DeviceFacts, KernelDefinition, Operand, Plan, Step
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts
     from vyre_driver.autotune.search.space import Limits, TuningSpace
     from vyre_driver.vulkan.devices import DeviceLimits
 

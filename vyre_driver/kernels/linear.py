@@ -20,18 +20,7 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.tensors import is_tensor
 from vyre_driver.checks import integer
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.common import (
-    HALVES,
-    IncludedKernel,
-    check_matrices,
-    check_parameters,
-    check_rows,
-    grid_of,
-    over_shared_memory,
-    rounding_error,
-    row_count,
-    zeros_plan,
-)
+from vyre_driver.kernels import common
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -192,7 +181,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
         return f"an invocation would have {unroll * rows} loads under way, and {_MOST_LOADS} are worth trying"
     if rows * batch not in _SUMS:
         return f"an invocation would have {rows * batch} sums, and {_SUMS[0]} to {_SUMS[-1]} are worth trying"
-    return over_shared_memory("its sums take", across * rows * _F32.itemsize, limits)
+    return common.over_shared_memory("its sums take", across * rows * _F32.itemsize, limits)
 
 
 _SPACE = TuningSpace(
@@ -207,7 +196,7 @@ _SPACE = TuningSpace(
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(IncludedKernel):
+class Linear(common.IncludedKernel):
     """``y = x @ (weight * scales).T`` of ``x[..., k]``, ``n`` rows of quantized weights and ``scales[n, k / group]``.
 
     A size is (batch, n, k, group, bytes of a number of x), where all axes of x before the last are the batch. Sums are float32.
@@ -217,7 +206,7 @@ class Linear(IncludedKernel):
     format: WeightFormat
     inputs = ("x", "weight", "scales")
     tuned = _SPACE
-    feature = HALVES
+    feature = common.HALVES
     sizes = tuple((batch, n, k, 32, 2) for batch in (1, 8, 32) for n, k in ((4096, 4096), (4096, 14336), (14336, 4096)))
     """Layers of a language model of 8 billion weights."""
 
@@ -230,11 +219,13 @@ class Linear(IncludedKernel):
         """Return (batch, n, k, group, bytes of a number of x); raises InvalidInput."""
         x, weight, scales = (operands[name] for name in self.inputs)
         stored, per_byte = self.format.dtype, self.format.per_byte
-        check_parameters(self.name, parameters)
-        check_rows(self.name, {"x": x}, (_F16, _F32), least_axes=2)
+        common.check_parameters(self.name, parameters)
+        common.check_rows(self.name, {"x": x}, (_F16, _F32), least_axes=2)
         for name, dtype in (("weight", stored), ("scales", _F16)):
-            check_matrices(self.name, {name: operands[name]}, (dtype,), f"pass what kernels.{self.format.function} returns")
-        batch, k, (n, columns) = row_count(x.shape), x.shape[-1], weight.shape
+            common.check_matrices(
+                self.name, {name: operands[name]}, (dtype,), f"pass what kernels.{self.format.function} returns"
+            )
+        batch, k, (n, columns) = common.row_count(x.shape), x.shape[-1], weight.shape
         if columns * per_byte != k:
             raise self._refused("weight", f"has {columns * per_byte} numbers a row, and x has {k}", "pass those of one layer")
         if not k or k % GROUP_MULTIPLE:
@@ -254,12 +245,12 @@ class Linear(IncludedKernel):
         (batch, n, k, group, _), candidate, x = call.size, call.candidate, call.operands["x"]
         y = Operand((*x.shape[:-1], n), x.dtype)
         if 0 in call.size:
-            return zeros_plan("y", y.shape, y.dtype)
+            return common.zeros_plan("y", y.shape, y.dtype)
         module = dict(zip(_SUFFIXES, self.modules(call.device), strict=True))[x.dtype]
         numbers = _VECTOR_BYTES * self.format.per_byte
         shares = math.ceil(batch / candidate["BATCH"])
         specs = {**dict(candidate.constants), "BATCH": math.ceil(batch / shares), "PER_SCALE": group // numbers}
-        groups = grid_of(math.ceil(n / candidate["ROWS"]) * shares, call.device.physical.limits)
+        groups = common.grid_of(math.ceil(n / candidate["ROWS"]) * shares, call.device.physical.limits)
         push = {"batch": batch, "rows": n, "vectors": k // numbers}
         return Plan((Step(module, (*self.inputs, "y"), groups, specs, push),), {"y": y})
 
@@ -282,7 +273,7 @@ class Linear(IncludedKernel):
     def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the product with weights times scales, in float64, rounded once; some rows at a time, for their memory."""
         x, weight, scales = arrays
-        wide = x.reshape(row_count(x.shape), x.shape[-1]).astype(np.float64)
+        wide = x.reshape(common.row_count(x.shape), x.shape[-1]).astype(np.float64)
         found = np.empty((len(wide), len(weight)), x.dtype)
         step = max(_NUMBERS_AT_ONCE // max(wide.shape[1], 1), 1)
         with np.errstate(all="ignore"):
@@ -293,7 +284,7 @@ class Linear(IncludedKernel):
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23 for the sums; of float16 its own 2**-10 besides."""
-        return rounding_error(8 + math.sqrt(size[2]), size[4])
+        return common.rounding_error(8 + math.sqrt(size[2]), size[4])
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of x, of weights and scales, and of y."""

@@ -20,23 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
-from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.measure.tuned import BoundPlan, TunedKernel
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.common import (
-    HALVES,
-    IncludedKernel,
-    check_matrices,
-    check_parameters,
-    check_rows,
-    grid_of,
-    least_parts,
-    over_shared_memory,
-    rounding_error,
-    row_count,
-    zeros_plan,
-)
+from vyre_driver.kernels import common
 from vyre_driver.kernels.products import product
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.spirv.shipped import shipped_module
@@ -46,7 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.tuned import BoundPlan
     from vyre_driver.driver import Driver
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
@@ -90,7 +77,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
     if parts > 1 and _SPLIT.get((wide, high)) != (across, down):
         return f"k is split for tiles that differ, each with one workgroup, and not for {wide}x{high} with {across}x{down}"
     shared = 2 * deep * (wide // _QUAD + high // _QUAD + 1) * _VECTOR_BYTES
-    return over_shared_memory("its tiles take", shared, limits)
+    return common.over_shared_memory("its tiles take", shared, limits)
 
 
 _SPACE = TuningSpace(
@@ -136,7 +123,7 @@ def _cost(candidate: Candidate, size: Size) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Matmul(IncludedKernel):
+class Matmul(common.IncludedKernel):
     """``c = a @ b`` of ``a[..., k]`` and ``b[k, n]``, row-major; ``c`` is float32. A size is (m, n, k).
 
     All axes of ``a`` before the last count rows, m in all: they follow each other as those of one matrix.
@@ -156,10 +143,10 @@ class Matmul(IncludedKernel):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (m, n, k); raises InvalidInput."""
-        check_parameters(self.name, parameters)
-        check_rows(self.name, operands, (self.dtype,), least_axes=2)
+        common.check_parameters(self.name, parameters)
+        common.check_rows(self.name, operands, (self.dtype,), least_axes=2)
         a, b = operands["a"].shape, operands["b"].shape
-        m, k, (inner, n) = row_count(a), a[-1], b[-2:]
+        m, k, (inner, n) = common.row_count(a), a[-1], b[-2:]
         if k != inner:
             raise InvalidInput(
                 f"a of {self.name} has {k} columns and b has {inner} rows", fix="pass matrices that can be multiplied"
@@ -190,14 +177,14 @@ class Matmul(IncludedKernel):
         f32 = np.dtype(np.float32)
         c = Operand((*call.operands["a"].shape[:-1], n), f32)
         if 0 in call.size:
-            return zeros_plan("c", c.shape, f32)
+            return common.zeros_plan("c", c.shape, f32)
         del constants["SPLIT_K"]
         any_matrices, wide, adding = self.modules(call.device)
-        limits, least = call.device.physical.limits, least_parts(k, call.candidate["UNROLL"], 1, call.device)
+        limits, least = call.device.physical.limits, common.least_parts(k, call.candidate["UNROLL"], 1, call.device)
         part = _split(call.candidate, call.size, least)
         parts = math.ceil(k / part)
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
-        across, down, _ = grid_of(tiles, limits)
+        across, down, _ = common.grid_of(tiles, limits)
         module, out = wide if n % _QUAD == 0 else any_matrices, "c" if parts == 1 else "parts"
         pushed = {"m": m, "n": n, "k": k, "part": part}
         step = Step(module, ("a", "b", out), (across, down, parts), constants, pushed)
@@ -205,7 +192,7 @@ class Matmul(IncludedKernel):
         if parts == 1:
             return Plan((step,), outputs)
         pushed = {"elements": m * n, "count": parts}
-        add = Step(adding, ("parts", "c"), grid_of(math.ceil(m * n / _ADDING), limits), push_constants=pushed)
+        add = Step(adding, ("parts", "c"), common.grid_of(math.ceil(m * n / _ADDING), limits), push_constants=pushed)
         return Plan((step, add), outputs, {"parts": Operand((parts, m, n), f32)})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
@@ -223,7 +210,7 @@ class Matmul(IncludedKernel):
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23: the errors of k additions, whose signs are as good as random, add up as roots."""
-        return rounding_error(8 + math.sqrt(size[2]))
+        return common.rounding_error(8 + math.sqrt(size[2]))
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of the three matrices."""
@@ -237,7 +224,7 @@ class Matmul(IncludedKernel):
 
 
 MATMUL = Matmul("matmul", np.dtype(np.float32))
-MATMUL_F16 = Matmul("matmul_f16", np.dtype(np.float16), HALVES)
+MATMUL_F16 = Matmul("matmul_f16", np.dtype(np.float16), common.HALVES)
 
 
 _MATRIX_AXES = 2
@@ -273,7 +260,7 @@ class Float32Matmul(TunedKernel):
     ) -> BoundPlan:
         """Bind resident buffers; as ``TunedKernel.bind``."""
         if _has_batch(buffers):
-            check_parameters(self.name, parameters)
+            common.check_parameters(self.name, parameters)
             return self._batched.bind(*buffers, out=out, candidate=candidate)
         return super().bind(*buffers, out=out, candidate=candidate, **parameters)
 
@@ -292,7 +279,7 @@ class Float32Matmul(TunedKernel):
     def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any], out: object) -> tuple[NDArray[Any] | Buffer, ...]:
         given = tuple(array if isinstance(array, Buffer) else as_array(array) for array in arrays)
         if _has_batch(given):
-            check_parameters(self.name, parameters)
+            common.check_parameters(self.name, parameters)
             return self._batched._called(given, parameters, out)  # noqa: SLF001 -- of the same class
         return super()._called(given, parameters, out)
 
@@ -314,7 +301,7 @@ def _transpose_rule(candidate: Candidate, limits: Limits) -> str | None:
     invocations = candidate.workgroup_size[0]
     if wide * high % (_QUAD * invocations * vectors):
         return f"{wide}x{high} words are not a whole number of {vectors} vectors for each of {invocations} invocations"
-    return over_shared_memory("its tile takes", high * (wide + 1) * _WORD_BYTES, limits)
+    return common.over_shared_memory("its tile takes", high * (wide + 1) * _WORD_BYTES, limits)
 
 
 _TRANSPOSE_SPACE = TuningSpace(
@@ -330,7 +317,7 @@ _TRANSPOSE_SPACE = TuningSpace(
 
 
 @dataclass(frozen=True, slots=True)
-class Transpose(IncludedKernel):
+class Transpose(common.IncludedKernel):
     """``b[j, i] = a[i, j]`` of a row-major matrix of float32, uint32 or int32. A size is (rows, columns) of ``a``."""
 
     name = "transpose"
@@ -345,19 +332,19 @@ class Transpose(IncludedKernel):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns)."""
-        check_parameters(self.name, parameters)
+        common.check_parameters(self.name, parameters)
         is_matrix = len(operands["a"].shape) == 2
-        check_matrices(self.name, operands, _DTYPES, _TYPES_FIX if is_matrix else _AXES_FIX)
+        common.check_matrices(self.name, operands, _DTYPES, _TYPES_FIX if is_matrix else _AXES_FIX)
         return operands["a"].shape
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch."""
         (m, n), constants = call.size, dict(call.candidate.constants)
         if 0 in call.size:
-            return zeros_plan("b", (n, m), call.operands["a"].dtype)
+            return common.zeros_plan("b", (n, m), call.operands["a"].dtype)
         module = self.modules(call.device)[m % _QUAD == 0 and n % _QUAD == 0]
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
-        groups = grid_of(tiles, call.device.physical.limits)
+        groups = common.grid_of(tiles, call.device.physical.limits)
         step = Step(module, ("a", "b"), groups, constants, {"m": m, "n": n})
         return Plan((step,), {"b": Operand((n, m), call.operands["a"].dtype)})
 

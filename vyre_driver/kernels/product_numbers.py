@@ -9,15 +9,13 @@ import numpy as np
 
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.dtypes import DataType, numpy_element
-from vyre_driver.matrices.elements import BF16, F16, F32
+from vyre_driver.matrices.elements import BF16, F16, F32, ElementType
 from vyre_driver.matrices.epilogue import ERF_COEFFICIENTS, ERF_P
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import DTypeLike, NDArray
-
-    from vyre_driver.matrices.elements import ElementType
 
     Numbers = NDArray[np.float64]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kernels.common import grid_of, least_parts, over_shared_memory
 from vyre_driver.kernels.product_numbers import dtype_of, name_of
-from vyre_driver.matrices.description import SCALAR, STAGES, ProductDescription, Tiling
-from vyre_driver.matrices.elements import VECTOR_BYTES
+from vyre_driver.matrices.description import SCALAR, STAGES, ProductDescription, Result, Tiling
+from vyre_driver.matrices.elements import VECTOR_BYTES, ElementType
 from vyre_driver.matrices.product import INVOCATIONS, parts_module, product_module
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
@@ -24,11 +24,8 @@ from vyre_driver.vulkan.matrices import FlexibleMatrixShape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.autotune.measure.definition import Call, DeviceFacts
     from vyre_driver.kernels.convolution import ConvolutionShape
     from vyre_driver.kernels.products import ProductShape
-    from vyre_driver.matrices.description import Result
-    from vyre_driver.matrices.elements import ElementType
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 Fragment = tuple[int, int, int]

@@ -29,7 +29,7 @@ from vyre_driver.kernels.product_numbers import (
 )
 from vyre_driver.kernels.product_plans import ProductPlan, described, fragment_of, lack_of, module_of, space_of, untuned
 from vyre_driver.matrices.description import SCALAR, ProductDescription, Result, Tiling
-from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32
+from vyre_driver.matrices.elements import BF16, F16, F32, S8, S32, ElementType
 from vyre_driver.matrices.epilogue import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
     from vyre_driver.kernels.attention import Attention
-    from vyre_driver.matrices.elements import ElementType
     from vyre_driver.spirv.module import SpirvModule
 
     Shape = tuple[int, ...]

@@ -23,19 +23,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.common import (
-    HALVES,
-    IncludedKernel,
-    check_feature,
-    check_parameters,
-    check_rows,
-    float32_of,
-    grid_of,
-    over_shared_memory,
-    rounding_error,
-    row_count,
-    zeros_plan,
-)
+from vyre_driver.kernels import common
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -69,7 +57,7 @@ def _rule(several: range | None, state_bytes: int, candidate: Candidate, limits:
         return f"rows are split at {longest} for more than {_SHORT} invocations"
     if held > longest:
         return f"{across} invocations hold {held} numbers, and a row's part has {longest}"
-    return over_shared_memory("its sums take", across * rows * state_bytes, limits)
+    return common.over_shared_memory("its sums take", across * rows * state_bytes, limits)
 
 
 def _space(
@@ -90,7 +78,7 @@ _SOFTMAX_SPACE = _space((256, 512, 128, 1024, 64, 32), (1, 4, 8, 16), "four numb
 _NORM_SPACE = _space((256, 512, 128, 1024, 64, 32, 16, 8), (1, 8, 16, 32, 4), "16 bytes", range(128, 513), 16)
 
 
-class RowsKernel(IncludedKernel):
+class RowsKernel(common.IncludedKernel):
     """What the kernels share: ``x`` (..., columns), whose axes before the last one count rows, to ``y`` like it.
 
     A size is (rows, columns, ...).
@@ -107,20 +95,20 @@ class RowsKernel(IncludedKernel):
 
         For several rows a workgroup; for one, with subgroup operations where there are; for a split row, its two dispatches.
         """
-        types = self.dtypes if HALVES in device.features else (_F32,)
+        types = self.dtypes if common.HALVES in device.features else (_F32,)
         return tuple(module for dtype in types for pair in self._pairs(dtype, device) for module in pair)
 
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile; raises UnsupportedFeature."""
         (rows, columns, *_), candidate, x = call.size, call.candidate, call.operands["x"]
         if 0 in call.size:
-            return zeros_plan("y", x.shape, x.dtype)
+            return common.zeros_plan("y", x.shape, x.dtype)
         is_wide = columns % (_VECTOR_BYTES // x.dtype.itemsize) == 0
         several, alone, statistics, apply = (pair[is_wide] for pair in self._pairs(x.dtype, call.device))
         push = {"rows": rows, "columns": columns, **self._pushed(call.parameters)}
         specs, outputs = dict(candidate.constants), {"y": x}
         parts = math.ceil(columns / candidate["TILE_X"])
-        groups = grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), call.device.physical.limits)
+        groups = common.grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), call.device.physical.limits)
         if parts == 1:
             module = alone if candidate.workgroup_size[1] == 1 else several
             own = {constant.name: specs[constant.name] for constant in module.reflection.spec_constants}
@@ -139,7 +127,7 @@ class RowsKernel(IncludedKernel):
     def _pairs(self, dtype: np.dtype[Any], device: DeviceFacts) -> tuple[tuple[SpirvModule, SpirvModule], ...]:
         """Return the modules for arrays of a type, of rows of any length and of whole vectors; raises UnsupportedFeature."""
         if dtype == _F16:
-            check_feature(f"{self.name} of float16", HALVES, device, ", or convert the arrays to float32")
+            common.check_feature(f"{self.name} of float16", common.HALVES, device, ", or convert the arrays to float32")
         kinds = ("", "_subgroups" if device.has_subgroup_arithmetic else "", "_statistics", "_apply")
         names = [f"{self.name}{_SUFFIXES[dtype]}{kind}" for kind in kinds]
         return tuple((shipped_module(name), shipped_module(f"{name}_wide")) for name in names)
@@ -151,7 +139,7 @@ class RowsKernel(IncludedKernel):
 
 def _by_rows(x: NDArray[Any], compute: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[Any]:
     """Return what is computed of rows of float64, rounded once; some rows at a time, for the memory that they take."""
-    rows = x.reshape(row_count(x.shape), x.shape[-1])
+    rows = x.reshape(common.row_count(x.shape), x.shape[-1])
     found = np.empty_like(rows)
     with np.errstate(all="ignore"):
         step = max(_NUMBERS_AT_ONCE // rows.shape[1], 1) if x.size else 1
@@ -178,10 +166,10 @@ class Softmax(RowsKernel):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns); raises InvalidInput."""
-        check_parameters(self.name, parameters)
-        check_rows(self.name, operands, (_F32,))
+        common.check_parameters(self.name, parameters)
+        common.check_rows(self.name, operands, (_F32,))
         shape = operands["x"].shape
-        return row_count(shape), shape[-1]
+        return common.row_count(shape), shape[-1]
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return normally distributed numbers, as large as logits are."""
@@ -198,7 +186,7 @@ class Softmax(RowsKernel):
 
     def tolerance(self, size: Size) -> float:
         """Return 32 + sqrt(columns / 1024) units of 2**-23: for exp near 0, of which Vulkan asks 3 ulp, and for the sums."""
-        return rounding_error(32 + math.sqrt(size[1] / 1024))
+        return common.rounding_error(32 + math.sqrt(size[1] / 1024))
 
 
 class _Normalization(RowsKernel):
@@ -219,13 +207,13 @@ class _Normalization(RowsKernel):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns, bytes of a number); raises InvalidInput."""
-        check_parameters(self.name, parameters, ("eps",))
+        common.check_parameters(self.name, parameters, ("eps",))
         x = operands["x"]
-        check_rows(self.name, {"x": x}, (_F32, _F16))
+        common.check_rows(self.name, {"x": x}, (_F32, _F16))
         for name in self.inputs[1:]:
             self._check_like_a_row(name, operands[name], x)
         self._eps(parameters)
-        return row_count(x.shape), x.shape[-1], x.dtype.itemsize
+        return common.row_count(x.shape), x.shape[-1], x.dtype.itemsize
 
     def _check_like_a_row(self, name: str, operand: Operand, x: Operand) -> None:
         """Check that an array has the shape and type of one row of x; raises InvalidInput otherwise."""
@@ -267,7 +255,7 @@ class _Normalization(RowsKernel):
 
         That is relative to the largest result, unless weights and biases cancel there.
         """
-        return rounding_error(16 + math.sqrt(size[1] / 1024), size[2])
+        return common.rounding_error(16 + math.sqrt(size[1] / 1024), size[2])
 
     def _pushed(self, parameters: Mapping[str, Any]) -> dict[str, object]:
         return {"eps": self._eps(parameters)}
@@ -275,7 +263,7 @@ class _Normalization(RowsKernel):
     def _eps(self, parameters: Mapping[str, Any]) -> float:
         """Return ``eps`` rounded to float32, too large a one as infinite; raises InvalidInput if it is none."""
         given: Any = parameters.get("eps", self.eps)
-        found = float32_of(given)
+        found = common.float32_of(given)
         if found is None or given < 0 or math.isnan(found):
             raise InvalidInput(
                 f"eps of {self.name} is {given!r}, which is not a number from 0 on", fix="give a float", parameter="eps"

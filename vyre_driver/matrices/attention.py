@@ -13,18 +13,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.matrices import function
 from vyre_driver.matrices.description import IN_VECTOR
-from vyre_driver.matrices.function import (
-    USE_A,
-    USE_B,
-    USE_SUM,
-    Floats,
-    Fragments,
-    Function,
-    NumberBuffer,
-    ceil_div,
-    push_constants,
-)
 from vyre_driver.matrices.operand import Head, HeadLines, vector_buffer
 from vyre_driver.matrices.softmax import Scratch, Softmax, Weights
 from vyre_driver.spirv.builder import ModuleBuilder
@@ -34,7 +24,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vyre_driver.matrices.description import AttentionDescription
-    from vyre_driver.matrices.function import Index, Word
 
 PUSHED = (
     *("heads", "kv_heads", "queries", "keys", "scale", "shift"),
@@ -75,12 +64,12 @@ def attention_module(description: AttentionDescription) -> bytes:
 class _Tile(NamedTuple):
     """Where a workgroup's rows begin, where a subgroup's do, and where the heads lie in memory."""
 
-    row: Index
-    own_row: Index
+    row: function.Index
+    own_row: function.Index
     q: Head
     k: Head
     v: Head
-    o: Index
+    o: function.Index
 
 
 class _Attention:
@@ -92,16 +81,16 @@ class _Attention:
             module.capability(one)
         module.extension("SPV_KHR_cooperative_matrix")
         module.memory_model(0, _VULKAN_MEMORY_MODEL)
-        self._f = f = Function(module)
-        self._fragments, self._floats = Fragments(f, self._t.elements), Floats(f)
+        self._f = f = function.Function(module)
+        self._fragments, self._floats = function.Fragments(f, self._t.elements), function.Floats(f)
         m, n, k = self._t.fragment
-        self._of_a = self._fragments.kind(description.operand, m, k, USE_A)
-        self._of_b = self._fragments.kind(description.operand, k, n, USE_B)
+        self._of_a = self._fragments.kind(description.operand, m, k, function.USE_A)
+        self._of_b = self._fragments.kind(description.operand, k, n, function.USE_B)
         # Devices have no sums of bfloat16: such results are stored number by number.
-        self._of_out = None if description.out.is_bfloat else self._fragments.kind(description.out, m, n, USE_SUM)
+        self._of_out = None if description.out.is_bfloat else self._fragments.kind(description.out, m, n, function.USE_SUM)
         self._q, self._k, self._v = (vector_buffer(f, name, binding) for binding, name in enumerate("qkv"))
-        self._o = NumberBuffer(f, "o", 3, description.out, Decoration.NON_READABLE)
-        self._pushed = push_constants(f, PUSHED)
+        self._o = function.NumberBuffer(f, "o", 3, description.out, Decoration.NON_READABLE)
+        self._pushed = function.push_constants(f, PUSHED)
         self._lane = f.built_in(BuiltIn.LOCAL_INVOCATION_INDEX)
         self._subgroup = f.built_in(BuiltIn.SUBGROUP_ID)
         self._keys, self._values = (HeadLines(f, description.part, self._t.invocations) for _ in range(2))
@@ -119,7 +108,7 @@ class _Attention:
 
     def build(self) -> bytes:
         f = self._f
-        down = ceil_div(self._pushed["queries"], self._t.tile)
+        down = function.ceil_div(self._pushed["queries"], self._t.tile)
         x, y, batch = f.built_in_vector(BuiltIn.WORKGROUP_ID)
         width, _, _ = f.built_in_vector(BuiltIn.NUM_WORKGROUPS)
         number = y * width + x
@@ -128,7 +117,7 @@ class _Attention:
         f.finish((self._t.invocations, 1, 1))
         return self._module.build()
 
-    def _tile(self, number: Index, down: Index, batch: Word) -> _Tile:
+    def _tile(self, number: function.Index, down: function.Index, batch: function.Word) -> _Tile:
         """Return where a workgroup works. Causal rows that see most come first, so that the last workgroups are short."""
         heads, band = self._pushed["heads"], self._t.band
         in_band = down * band
@@ -144,10 +133,10 @@ class _Attention:
         own = row + self._subgroup * self._t.rows
         return _Tile(row, own, Head(q, self._pushed["q_row"], self._pushed["queries"]), k, v, o)
 
-    def _base(self, name: str, head: Index, batch: Word) -> Index:
+    def _base(self, name: str, head: function.Index, batch: function.Word) -> function.Index:
         return batch * self._pushed[f"{name}_batch"] + head * self._pushed[f"{name}_head"]
 
-    def _seen(self, row: Index) -> Index:
+    def _seen(self, row: function.Index) -> function.Index:
         """Return how many keys a row sees."""
         f, keys = self._f, self._pushed["keys"]
         if not self._d.is_causal:
@@ -202,7 +191,7 @@ class _Attention:
                         f.store(one, self._keys.fragment(self._fragments, self._of_a, at, j * t.fragment[2]))
             f.barrier()
 
-    def _score(self, tile: _Tile, key: Word) -> None:
+    def _score(self, tile: _Tile, key: function.Word) -> None:
         """Make the weights of a step."""
         f, (_, n, k) = self._f, self._t.fragment
         zeros = self._module.constant(Op.ConstantNull, self._of_sum.id)
@@ -223,7 +212,7 @@ class _Attention:
         self._softmax.weigh(self._scores, self._results)
         self._weights.turn(self._scores)
 
-    def _signed(self, index: Index) -> int:
+    def _signed(self, index: function.Index) -> int:
         return self._floats.of(Ins.ConvertSToF, self._f.id_of(index))
 
     def _sum(self) -> None:
@@ -257,7 +246,7 @@ class _Attention:
             for one, row, base in places:
                 self._store_part(f.load(self._of_sum.id, one), row, base)
 
-    def _store_part(self, fragment: int, row: Index, base: Index) -> None:
+    def _store_part(self, fragment: int, row: function.Index, base: function.Index) -> None:
         """Store the rows of a fragment that there are, element by element from shared memory."""
         f, (m, n, _), stride = self._f, self._t.fragment, self._t.sums_stride
         self._fragments.share(self._scratch.at(0), fragment, stride)

@@ -14,22 +14,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.matrices import function
 from vyre_driver.matrices.description import STAGES
 from vyre_driver.matrices.epilogue import Epilogue
-from vyre_driver.matrices.function import (
-    COLUMN_MAJOR,
-    READ,
-    ROW_MAJOR,
-    USE_A,
-    USE_B,
-    USE_SUM,
-    Fragments,
-    Function,
-    NumberBuffer,
-    ceil_div,
-    float_of,
-    push_constants,
-)
 from vyre_driver.matrices.operand import Edges, Operand, Place, UnalignedOperand
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Decoration, Glsl, Ins, Op, Scope, StorageClass
@@ -38,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.matrices.description import Part, ProductDescription
-    from vyre_driver.matrices.function import Index, Word
 
 
 PUSHED = ("m", "n", "k", "a_stride", "b_stride", "c_stride", "a_batch", "b_batch", "c_batch", "parts", "k_part", "scale")
@@ -54,12 +40,12 @@ GLSL450 = 1
 class Tile(NamedTuple):
     """Where a workgroup's tile begins in the result, of which matrices, and from where on and up to where k is summed."""
 
-    row: Index
-    column: Index
-    batch: Index
-    result: Word
-    start: Index
-    stop: Index
+    row: function.Index
+    column: function.Index
+    batch: function.Index
+    result: function.Word
+    start: function.Index
+    stop: function.Index
 
 
 class TiledProduct(ABC):
@@ -78,9 +64,9 @@ class TiledProduct(ABC):
         self.module = module
         module.capability(Capability.Shader)
         module.memory_model(0, memory_model)
-        self.f = Function(module)
-        self.pushed = push_constants(self.f, self.names)
-        self.scale = float_of(self.f, self.pushed["scale"])
+        self.f = function.Function(module)
+        self.pushed = function.push_constants(self.f, self.names)
+        self.scale = function.float_of(self.f, self.pushed["scale"])
         self.epilogue = Epilogue(self.f, description.result, _RESULT, self.scale)
         self.lane = self.f.built_in(BuiltIn.LOCAL_INVOCATION_INDEX)
 
@@ -95,7 +81,9 @@ class TiledProduct(ABC):
     def build(self) -> bytes:
         """Return the module."""
         f, tiling = self.f, self.d.tiling
-        across, down = (ceil_div(self.pushed[name], size) for name, size in (("n", tiling.tile[1]), ("m", tiling.tile[0])))
+        across, down = (
+            function.ceil_div(self.pushed[name], size) for name, size in (("n", tiling.tile[1]), ("m", tiling.tile[0]))
+        )
         x, y, result = f.built_in_vector(BuiltIn.WORKGROUP_ID)
         width, _, _ = f.built_in_vector(BuiltIn.NUM_WORKGROUPS)
         number = y * width + x
@@ -106,25 +94,25 @@ class TiledProduct(ABC):
         f.finish((tiling.invocations, 1, 1))
         return self.module.build()
 
-    def places(self, tile: Tile, depth: Index) -> tuple[Place, Place]:
+    def places(self, tile: Tile, depth: function.Index) -> tuple[Place, Place]:
         """Return where the parts of a and b are that a step from this depth on reads."""
         return (
             self._place("a", self.d.a, tile, (tile.row, "m"), depth),
             self._place("b", self.d.b, tile, (tile.column, "n"), depth),
         )
 
-    def place(self, tile: Tile, row: Index, column: Index) -> Index:
+    def place(self, tile: Tile, row: function.Index, column: function.Index) -> function.Index:
         """Return where a number of the result is."""
         return tile.result * self.pushed["c_batch"] + row * self.pushed["c_stride"] + column
 
-    def _place(self, name: str, part: Part, tile: Tile, outer: tuple[Index, str], depth: Index) -> Place:
+    def _place(self, name: str, part: Part, tile: Tile, outer: tuple[function.Index, str], depth: function.Index) -> Place:
         first, size = outer
         ends = self.pushed[size], tile.stop
         (line, element), (lines, elements) = ((first, depth), ends) if part.is_deep else ((depth, first), ends[::-1])
         base = tile.batch * self.pushed[f"{name}_batch"]
         return Place(line, element, lines, elements, self.pushed[f"{name}_stride"], base)
 
-    def _tile(self, number: Index, across: Index, down: Index, result: Word) -> Tile:
+    def _tile(self, number: function.Index, across: function.Index, down: function.Index, result: function.Word) -> Tile:
         f, tiling = self.f, self.d.tiling
         in_band = across * tiling.band
         above = number // in_band * tiling.band
@@ -151,11 +139,11 @@ class MatrixProduct(TiledProduct):
         self.module.extension("SPV_KHR_cooperative_matrix")
         f, result = self.f, description.result
         rows, columns, depth = description.tiling.fragment
-        self._fragments = fragments = Fragments(f)
-        self._of_a = fragments.kind(description.operand, rows, depth, USE_A)
-        self._of_b = fragments.kind(description.operand, depth, columns, USE_B)
-        self._of_sum = fragments.kind(result.accumulator, rows, columns, USE_SUM)
-        self._of_out = fragments.kind(result.out, rows, columns, USE_SUM) if description.stores_matrices else None
+        self._fragments = fragments = function.Fragments(f)
+        self._of_a = fragments.kind(description.operand, rows, depth, function.USE_A)
+        self._of_b = fragments.kind(description.operand, depth, columns, function.USE_B)
+        self._of_sum = fragments.kind(result.accumulator, rows, columns, function.USE_SUM)
+        self._of_out = fragments.kind(result.out, rows, columns, function.USE_SUM) if description.stores_matrices else None
         self._a, self._b = self._operand_a(), self._operand("b", 1, description.b, is_transposed=description.b_transposed)
         down, across = description.tiling.patch
         self._sums = [f.variable(self._of_sum.id) for _ in range(down * across)]
@@ -169,7 +157,7 @@ class MatrixProduct(TiledProduct):
 
     def _operand(self, name: str, binding: int, part: Part, *, is_transposed: bool) -> Operand:
         kind = Operand if self.d.is_aligned else UnalignedOperand
-        layout = COLUMN_MAJOR if is_transposed else ROW_MAJOR
+        layout = function.COLUMN_MAJOR if is_transposed else function.ROW_MAJOR
         return kind(self.f, name, binding, part, self.d.tiling.invocations, layout)
 
     def sum(self, tile: Tile) -> None:
@@ -189,7 +177,7 @@ class MatrixProduct(TiledProduct):
                 self._sum_pairs(tile, whole, outer)
             self._sum_rest(tile, whole)
 
-    def _sum_pairs(self, tile: Tile, stop: Index, edges: Edges) -> None:
+    def _sum_pairs(self, tile: Tile, stop: function.Index, edges: Edges) -> None:
         """Sum up to a depth, two steps in turn, so that each stage of shared memory is one array."""
         f, step = self.f, self.d.tiling.tile[2]
         # Past the end of whole steps nothing is left to read: the last one is loaded again, which nothing multiplies.
@@ -204,7 +192,7 @@ class MatrixProduct(TiledProduct):
                 self._keep(fetched, 1 - stage)
                 f.barrier()
 
-    def _sum_rest(self, tile: Tile, start: Index) -> None:
+    def _sum_rest(self, tile: Tile, start: function.Index) -> None:
         """Sum from a depth on, which is two steps at most: zeros come after the end of k."""
         f, step = self.f, self.d.tiling.tile[2]
         with f.repeat(start, tile.stop, step) as depth:
@@ -213,7 +201,7 @@ class MatrixProduct(TiledProduct):
             self._multiply(0)
             f.barrier()
 
-    def _fetch(self, tile: Tile, depth: Index, edges: Edges) -> tuple[list[int], list[int]]:
+    def _fetch(self, tile: Tile, depth: function.Index, edges: Edges) -> tuple[list[int], list[int]]:
         at_a, at_b = self.places(tile, depth)
         return self._a.fetch(self.lane, at_a, edges), self._b.fetch(self.lane, at_b, edges)
 
@@ -221,7 +209,7 @@ class MatrixProduct(TiledProduct):
         self._a.keep(self.lane, fetched[0], stage)
         self._b.keep(self.lane, fetched[1], stage)
 
-    def _patch(self) -> tuple[Index, Index]:
+    def _patch(self) -> tuple[function.Index, function.Index]:
         """Return where the subgroup's patch begins in the tile."""
         (tile_m, tile_n, _), (down, across) = self.d.tiling.tile, self.d.tiling.split
         return self._subgroup // across * (tile_m // down), self._subgroup % across * (tile_n // across)
@@ -260,7 +248,7 @@ class MatrixProduct(TiledProduct):
             with f.when(f.fails(is_whole)):
                 self._store_each(tile, partial(self._store_numbers, unrolled=False))
 
-    def _store_each(self, tile: Tile, store: Callable[[Tile, int, Index, Index], None]) -> None:
+    def _store_each(self, tile: Tile, store: Callable[[Tile, int, function.Index, function.Index], None]) -> None:
         (down, across), (rows, columns, _) = self.d.tiling.patch, self.d.tiling.fragment
         first_row, first_column = self._patch()
         for i in range(down):
@@ -268,7 +256,7 @@ class MatrixProduct(TiledProduct):
                 found = self.f.load(self._of_sum.id, self._sums[i * across + j])
                 store(tile, found, tile.row + first_row + i * rows, tile.column + first_column + j * columns)
 
-    def _store_whole(self, tile: Tile, found: int, row: Index, column: Index) -> None:
+    def _store_whole(self, tile: Tile, found: int, row: function.Index, column: function.Index) -> None:
         f, result = self.f, self.d.result
         assert self._of_out is not None  # noqa: S101 -- stores_matrices
         found = self.epilogue.scaled(self._of_sum.id, found)
@@ -276,7 +264,7 @@ class MatrixProduct(TiledProduct):
             found = f.result(Ins.FConvert, self._of_out.id, found)
         self._fragments.write(self.epilogue.c.at(self.place(tile, row, column)), found, self.pushed["c_stride"])
 
-    def _store_numbers(self, tile: Tile, found: int, row: Index, column: Index, *, unrolled: bool) -> None:
+    def _store_numbers(self, tile: Tile, found: int, row: function.Index, column: function.Index, *, unrolled: bool) -> None:
         """Store what of a fragment is within the result, number by number from shared memory."""
         f, (rows, columns, _), lanes = self.f, self.d.tiling.fragment, self.d.tiling.subgroup_size
         assert self._staged is not None  # noqa: S101 -- staged_bytes has room for it
@@ -293,13 +281,15 @@ class MatrixProduct(TiledProduct):
                 self._store_number(tile, first, one, (row, column))
         f.barrier(Scope.SUBGROUP)
 
-    def _store_number(self, tile: Tile, first: Index, one: Index, corner: tuple[Index, Index]) -> None:
+    def _store_number(
+        self, tile: Tile, first: function.Index, one: function.Index, corner: tuple[function.Index, function.Index]
+    ) -> None:
         f, columns = self.f, self.d.tiling.fragment[1]
         y, x = corner[0] + one // columns, corner[1] + one % columns
         with f.when(f.both(f.is_below(y, self.pushed["m"]), f.is_below(x, self.pushed["n"]))):
             assert self._staged is not None  # noqa: S101 -- as above
             place = f.at(StorageClass.WORKGROUP, self._number, self._staged, first + one)
-            value = f.load(self._number, place, READ, f.const(Scope.SUBGROUP))
+            value = f.load(self._number, place, function.READ, f.const(Scope.SUBGROUP))
             self.epilogue.write(self.place(tile, y, x), x, value)
 
 
@@ -311,8 +301,8 @@ class ScalarProduct(TiledProduct):
         super().__init__(description, ModuleBuilder())
         f, (m, n, k) = self.f, description.tiling.tile
         self._number = f.f32 if description.result.accumulator.is_float else f.i32
-        self._a = NumberBuffer(f, "a", 0, description.operand, Decoration.NON_WRITABLE)
-        self._b = NumberBuffer(f, "b", 1, description.operand, Decoration.NON_WRITABLE)
+        self._a = function.NumberBuffer(f, "a", 0, description.operand, Decoration.NON_WRITABLE)
+        self._b = function.NumberBuffer(f, "b", 1, description.operand, Decoration.NON_WRITABLE)
         self._shared_a, self._shared_b = f.shared(self._number, m * k), f.shared(self._number, n * k)
         down, across = description.tiling.patch
         self._sums = [f.variable(self._number) for _ in range(down * across)]
@@ -339,7 +329,7 @@ class ScalarProduct(TiledProduct):
     def _fetch_a(self, at: Place) -> list[int]:
         return self._fetch(self._a, self.d.a, at)
 
-    def _fetch(self, buffer: NumberBuffer, part: Part, at: Place) -> list[int]:
+    def _fetch(self, buffer: function.NumberBuffer, part: Part, at: Place) -> list[int]:
         """Return the numbers that an invocation carries of a part; past the ends of the matrix they are zeros."""
         f, found = self.f, []
         for line, element in self._shares(part):
@@ -348,7 +338,7 @@ class ScalarProduct(TiledProduct):
             found.append(self._read(buffer, is_inside, at.base + y * at.stride + x))
         return found
 
-    def _read(self, buffer: NumberBuffer, is_inside: int, place: Index) -> int:
+    def _read(self, buffer: function.NumberBuffer, is_inside: int, place: function.Index) -> int:
         """Return a number; 0 where a condition does not hold."""
         f = self.f
         safe = f.select(f.u32, is_inside, f.id_of(place), f.const(0))
@@ -363,13 +353,13 @@ class ScalarProduct(TiledProduct):
             pointer = f.at(StorageClass.WORKGROUP, self._number, shared, place)
             f.store(pointer, number)
 
-    def _shares(self, part: Part) -> list[tuple[Index, Index]]:
+    def _shares(self, part: Part) -> list[tuple[function.Index, function.Index]]:
         """Return line and element of each share of an invocation."""
         invocations = self.d.tiling.invocations
         places = [self.lane + first for first in range(0, part.lines * part.width, invocations)]
         return [(place // part.width, place % part.width) for place in places]
 
-    def _multiply(self, depth: Index) -> None:
+    def _multiply(self, depth: function.Index) -> None:
         """Add the products of one depth."""
         f, (m, n, _), (down, across) = self.f, self.d.tiling.tile, self.d.tiling.split
         of_a = [self._load(self._shared_a, depth * m + row) for row in self._along(self._y, m, down)]
@@ -381,11 +371,11 @@ class ScalarProduct(TiledProduct):
             else:
                 f.store(one, f.result(Ins.IAdd, f.i32, f.result(Ins.IMul, f.i32, x, y), total))
 
-    def _load(self, shared: int, place: Index) -> int:
+    def _load(self, shared: int, place: function.Index) -> int:
         return self.f.load(self._number, self.f.at(StorageClass.WORKGROUP, self._number, shared, place))
 
     @staticmethod
-    def _along(first: Index, size: int, step: int) -> list[Index]:
+    def _along(first: function.Index, size: int, step: int) -> list[function.Index]:
         return [first + at for at in range(0, size, step)]
 
     def store(self, tile: Tile) -> None:

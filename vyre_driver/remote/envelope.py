@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from blake3 import blake3
 
 from vyre_driver.cache.admission import Admission, admit
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PREFIX, Verdict, encode_entry, read_header
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PREFIX, DeviceIds, PipelineEntry, Verdict, encode_entry, read_header
 from vyre_driver.errors import InvalidInput, InvalidKey
 from vyre_driver.identity.keys import PipelineCacheKey
 from vyre_driver.remote.names import ENTRIES, TOMBSTONES, device_name_of_manifest, entry_name, key_of_name
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.cache.entry import DeviceIds, PipelineEntry
     from vyre_driver.cache.upkeep import StoredEntry
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust

@@ -13,12 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.process.threads import start_all
-from vyre_driver.remote.store import StoreFailure, Timed
+from vyre_driver.remote.store import Store, StoreFailure, Timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vyre_driver.remote.store import Store
 
 _AGAIN_S = 0.02
 

@@ -17,11 +17,10 @@ import re
 from typing import TYPE_CHECKING
 
 from vyre_driver.identity.keys import manifest_digest
-from vyre_driver.identity.manifest import decode_manifest, encode_manifest
+from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.store.record import AutotuneKey
-    from vyre_driver.identity.manifest import FieldValue
 
 ENTRIES, TOMBSTONES, CLAIMS, TUNINGS = "vyre:e1:", "vyre:d1:", "vyre:w1:", "vyre:t1:"
 WRITE_PROBE = f"{CLAIMS}probe:00"

@@ -16,21 +16,12 @@ import obstore
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
+from vyre_driver.remote import store
 from vyre_driver.remote.names import WRITE_PROBE, name_of, path_of
-from vyre_driver.remote.store import (
-    MOST_FIELDS,
-    MOST_FIELDS_BYTES,
-    MOST_OWNER_BYTES,
-    StoreFailure,
-    claim_ends_at,
-    claim_text,
-    too_many_fields,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from vyre_driver.remote.store import FailureKind
 
 _Answer = TypeVar("_Answer")
 _WHOLE_S = 3.0  # 1 s, and 1 s for each 8 MiB of the longest value
@@ -39,7 +30,7 @@ _TAKEN = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
 _DENIED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _OF_CONNECTION = re.compile(r"HttpError \{\s*kind: (\w+)")  # of the trace in an error's text
-_KINDS: dict[str, FailureKind] = {"Connect": "refused", "Timeout": "timed_out"}
+_KINDS: dict[str, store.FailureKind] = {"Connect": "refused", "Timeout": "timed_out"}
 _MAKERS: dict[str, Callable[..., Any]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore, "https": HTTPStore.from_url}
 _NO_ROOM = re.compile(r"status: 507\b|QuotaExceeded")
 
@@ -114,12 +105,12 @@ class ObjectStore:
 
     def claim(self, name: str, owner: bytes, for_s: float) -> bool:
         """Take a name for a while, by this machine's clock: see ``Store``."""
-        path, mine = path_of(name), claim_text(owner, for_s)
+        path, mine = path_of(name), store.claim_text(owner, for_s)
         found = self._asked(lambda: self._get_one(path))
         if found is None:
             return self._put(path, mine, "create")
         data, version = found
-        return claim_ends_at(data) <= time.time() and self._put(path, mine, version)
+        return store.claim_ends_at(data) <= time.time() and self._put(path, mine, version)
 
     def fields(self, name: str, limit: int) -> dict[str, bytes]:
         """Return the fields below a name: see ``Store``."""
@@ -128,13 +119,13 @@ class ObjectStore:
         for one in self._listed(path):
             if one["size"] <= limit:
                 found.append(one["path"])
-            if len(found) > MOST_FIELDS:
-                raise too_many_fields(self.address, f"over {MOST_FIELDS} fields")
+            if len(found) > store.MOST_FIELDS:
+                raise store.too_many_fields(self.address, f"over {store.MOST_FIELDS} fields")
         values = self._asked(lambda: asyncio.run(self._get_all(found, limit)))
         fields = {one.rpartition("/")[2]: value for one, value in zip(found, values, strict=True)}
         size = sum(len(value) for value in fields.values() if value is not None)
-        if size > MOST_FIELDS_BYTES:
-            raise too_many_fields(self.address, f"{size} bytes")
+        if size > store.MOST_FIELDS_BYTES:
+            raise store.too_many_fields(self.address, f"{size} bytes")
         return {field: value for field, value in fields.items() if value is not None and len(value) <= limit}
 
     def put_field(self, name: str, field: str, data: bytes, keep_s: int) -> None:  # noqa: ARG002 -- as above
@@ -184,12 +175,12 @@ class ObjectStore:
                 raise
             return None
         version = {part: answer.meta[part] for part in ("e_tag", "version") if answer.meta[part] is not None}
-        return (bytes(answer.bytes()) if answer.meta["size"] <= MOST_OWNER_BYTES else b""), version
+        return (bytes(answer.bytes()) if answer.meta["size"] <= store.MOST_OWNER_BYTES else b""), version
 
     def _put(self, path: str, data: bytes, mode: Any) -> bool:  # noqa: ANN401 -- a word, or a version
         """Store an object; returns False where the mode does not allow it."""
         if self._is_web:
-            raise StoreFailure("denied", f"{self.address}: a web server is only read")
+            raise store.StoreFailure("denied", f"{self.address}: a web server is only read")
 
         def put() -> bool:
             try:
@@ -209,18 +200,18 @@ class ObjectStore:
     def _asked(self, call: Callable[[], _Answer]) -> _Answer:
         """Return what a call returns; its errors are failures of ours."""
         if os.getpid() != self._process:  # its threads are not in a forked child, which would wait for ever
-            raise StoreFailure("other", f"{self.address}: a forked process needs a store of its own")
+            raise store.StoreFailure("other", f"{self.address}: a forked process needs a store of its own")
         try:
             return call()
         except (exceptions.BaseError, OSError, ValueError, NotImplementedError) as error:
-            raise StoreFailure(_kind(error), f"{self.address}: {_told(error)}") from error
+            raise store.StoreFailure(_kind(error), f"{self.address}: {_told(error)}") from error
 
 
 def _is_of_bucket(error: Exception) -> bool:
     return any(text in str(error) for text in _NO_BUCKET)
 
 
-def _kind(error: Exception) -> FailureKind:
+def _kind(error: Exception) -> store.FailureKind:
     """Return what sort of failure an error of obstore is; of most only its text tells."""
     text = str(error)
     if isinstance(error, (*_DENIED, exceptions.NotSupportedError, NotImplementedError)):

@@ -17,12 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, StoreFailure, too_many_fields
+from vyre_driver.remote.store import MOST_FIELDS, MOST_FIELDS_BYTES, FailureKind, StoreFailure, too_many_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vyre_driver.remote.store import FailureKind
 
 Answer: TypeAlias = "bytes | int | list[Answer] | Refusal | None"
 

@@ -16,7 +16,7 @@ from vyre_driver.cache.entry import Verdict
 from vyre_driver.identity.keys import device_fields
 from vyre_driver.remote.envelope import KEEP_S, MAX_RECORD_BYTES, opened_record, signed_record
 from vyre_driver.remote.names import TUNINGS, device_name, tuning_name
-from vyre_driver.remote.worker import Answer, Question
+from vyre_driver.remote.worker import Answer, Question, StoreWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
     from vyre_driver.remote.store import Store
     from vyre_driver.remote.trust import Signer, Trust
-    from vyre_driver.remote.worker import StoreWorker
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 

@@ -20,18 +20,16 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from vyre_driver.process.clock import SYSTEM
+from vyre_driver.process.clock import SYSTEM, Clock
 from vyre_driver.process.threads import start_all
 from vyre_driver.remote.envelope import KEEP_S, MAX_VALUE_BYTES
 from vyre_driver.remote.link import Link
-from vyre_driver.remote.store import StoreFailure
+from vyre_driver.remote.store import Store, StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.process.clock import Clock
     from vyre_driver.remote.breaker import Breaker
-    from vyre_driver.remote.store import Store
 
 
 class Answer:

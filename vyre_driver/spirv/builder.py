@@ -10,15 +10,7 @@ import array
 from functools import cached_property
 from typing import NamedTuple
 
-from vyre_driver.spirv.opcodes import (
-    FUNCTION_CONTROL_NONE,
-    GLSL_STD_450,
-    SELECTION_CONTROL_NONE,
-    Decoration,
-    Ins,
-    Op,
-    StorageClass,
-)
+from vyre_driver.spirv import opcodes
 
 MAGIC = 0x0723_0203
 GENERATOR = 0  # no registered tool
@@ -91,40 +83,40 @@ class ModuleBuilder:
 
     def memory_model(self, addressing: int, memory: int) -> None:
         """Choose the addressing and the memory model."""
-        self._memory_model = instruction(Op.MemoryModel, addressing, memory)
+        self._memory_model = instruction(opcodes.Op.MemoryModel, addressing, memory)
 
     def entry_point(self, model: int, function: int, name: str, interface: list[int]) -> None:
         """Declare an entry point with the variables of its interface."""
-        self._entry_points += instruction(Op.EntryPoint, model, function, *literal_text(name), *interface)
+        self._entry_points += instruction(opcodes.Op.EntryPoint, model, function, *literal_text(name), *interface)
 
     def execution_mode(self, function: int, mode: int, *operands: int) -> None:
         """Declare how an entry point runs."""
-        self._modes += instruction(Op.ExecutionMode, function, mode, *operands)
+        self._modes += instruction(opcodes.Op.ExecutionMode, function, mode, *operands)
 
     def string(self, text: str) -> int:
         """Declare a text, such as the name of a source file, once."""
         found = self._declared.get(text)
         if found is None:
             found = self._declared[text] = self.new_id()
-            self._strings += instruction(Op.String, found, *literal_text(text))
+            self._strings += instruction(opcodes.Op.String, found, *literal_text(text))
         return found
 
     def name(self, target: int, text: str) -> int:
         """Give an id a name for people; returns the id."""
-        self._names += instruction(Op.Name, target, *literal_text(text))
+        self._names += instruction(opcodes.Op.Name, target, *literal_text(text))
         return target
 
     def member_name(self, struct: int, member: int, text: str) -> None:
         """Give a member of a structure a name for people."""
-        self._names += instruction(Op.MemberName, struct, member, *literal_text(text))
+        self._names += instruction(opcodes.Op.MemberName, struct, member, *literal_text(text))
 
     def decorate(self, target: int, decoration: int, *operands: int) -> None:
         """Decorate an id."""
-        self._decorations += instruction(Op.Decorate, target, decoration, *operands)
+        self._decorations += instruction(opcodes.Op.Decorate, target, decoration, *operands)
 
     def member_decorate(self, struct: int, member: int, decoration: int, *operands: int) -> None:
         """Decorate a member of a structure."""
-        self._decorations += instruction(Op.MemberDecorate, struct, member, decoration, *operands)
+        self._decorations += instruction(opcodes.Op.MemberDecorate, struct, member, decoration, *operands)
 
     def type(self, opcode: int, *operands: int) -> int:
         """Declare a type that is not an aggregate, once."""
@@ -147,13 +139,13 @@ class ModuleBuilder:
         if found is None:
             found = self._declare(key, opcode, *operands)
             if stride is not None:
-                self.decorate(found, Decoration.ARRAY_STRIDE, stride)
+                self.decorate(found, opcodes.Decoration.ARRAY_STRIDE, stride)
         return found
 
     def struct_type(self, *members: int) -> int:
         """Declare a structure of its own, which may be decorated as no other."""
         result = self.new_id()
-        self._globals += instruction(Op.TypeStruct, result, *members)
+        self._globals += instruction(opcodes.Op.TypeStruct, result, *members)
         return result
 
     def block(self, *members: tuple[str, int, int], name: str = "") -> int:
@@ -161,17 +153,17 @@ class ModuleBuilder:
         result = self.struct_type(*(type_id for _, type_id, _ in members))
         if name:
             self.name(result, name)
-        self.decorate(result, Decoration.BLOCK)
+        self.decorate(result, opcodes.Decoration.BLOCK)
         for place, (member, _, offset) in enumerate(members):
             self.member_name(result, place, member)
-            self.member_decorate(result, place, Decoration.OFFSET, offset)
+            self.member_decorate(result, place, opcodes.Decoration.OFFSET, offset)
         return result
 
     def bound_variable(self, pointer_type: int, binding: int) -> int:
         """Declare a storage buffer at a binding of descriptor set 0."""
-        result = self.global_variable(pointer_type, StorageClass.STORAGE_BUFFER)
-        self.decorate(result, Decoration.DESCRIPTOR_SET, 0)
-        self.decorate(result, Decoration.BINDING, binding)
+        result = self.global_variable(pointer_type, opcodes.StorageClass.STORAGE_BUFFER)
+        self.decorate(result, opcodes.Decoration.DESCRIPTOR_SET, 0)
+        self.decorate(result, opcodes.Decoration.BINDING, binding)
         return result
 
     def constant(self, opcode: int, type_id: int, *operands: int) -> int:
@@ -191,18 +183,18 @@ class ModuleBuilder:
     def global_variable(self, pointer_type: int, storage_class: int, *initial: int) -> int:
         """Declare a variable outside the functions, which begins as a constant where one is given."""
         result = self.new_id()
-        self._globals += instruction(Op.Variable, pointer_type, result, storage_class, *initial)
+        self._globals += instruction(opcodes.Op.Variable, pointer_type, result, storage_class, *initial)
         return result
 
     def build(self) -> bytes:
         """Return the module in the host's byte order."""
         words = [MAGIC, self.version, GENERATOR, self.bound, 0]
         for number in self._capabilities:
-            words += instruction(Op.Capability, number)
+            words += instruction(opcodes.Op.Capability, number)
         for name in self._extensions:
-            words += instruction(Op.Extension, *literal_text(name))
+            words += instruction(opcodes.Op.Extension, *literal_text(name))
         for name, result in self._imports.items():
-            words += instruction(Op.ExtInstImport, result, *literal_text(name))
+            words += instruction(opcodes.Op.ExtInstImport, result, *literal_text(name))
         words += self._memory_model + self._entry_points + self._modes + self._strings + self._names + self._decorations
         words += self._globals
         words += self.function
@@ -234,9 +226,9 @@ class FunctionBody:
     def __init__(self, module: ModuleBuilder) -> None:
         """Begin with an empty block."""
         self.module = module
-        self.void = module.type(Op.TypeVoid)
-        self.bool = module.type(Op.TypeBool)
-        self.u32 = module.type(Op.TypeInt, 32, 0)
+        self.void = module.type(opcodes.Op.TypeVoid)
+        self.bool = module.type(opcodes.Op.TypeBool)
+        self.u32 = module.type(opcodes.Op.TypeInt, 32, 0)
         self.variables: list[int] = []
         self.words: list[int] = []
         self.first_block = module.new_id()
@@ -246,12 +238,12 @@ class FunctionBody:
     @cached_property
     def i32(self) -> int:
         """The type of signed words."""
-        return self.module.type(Op.TypeInt, 32, 1)
+        return self.module.type(opcodes.Op.TypeInt, 32, 1)
 
     @cached_property
     def f32(self) -> int:
         """The type of floats."""
-        return self.module.type(Op.TypeFloat, 32)
+        return self.module.type(opcodes.Op.TypeFloat, 32)
 
     # Values
 
@@ -275,44 +267,46 @@ class FunctionBody:
 
     def glsl(self, number: int, type_id: int, *operands: int) -> int:
         """Return the result of an extended instruction."""
-        return self.op(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
+        return self.op(opcodes.Ins.ExtInst, type_id, self.module.ext_inst_import(opcodes.GLSL_STD_450), number, *operands)
 
     # Memory
 
     def pointer(self, storage: int, type_id: int) -> int:
         """Return the type of pointers to a type."""
-        return self.module.type(Op.TypePointer, storage, type_id)
+        return self.module.type(opcodes.Op.TypePointer, storage, type_id)
 
     def variable(self, type_id: int, initial: int = 0, number: int = 0) -> int:
         """Return a variable of the function, which begins as a constant where one is given, with this id or a new one."""
-        pointer = self.pointer(StorageClass.FUNCTION, type_id)
+        pointer = self.pointer(opcodes.StorageClass.FUNCTION, type_id)
         result = number or self.module.new_id()
-        self.variables += instruction(Ins.Variable, pointer, result, StorageClass.FUNCTION, *([initial] if initial else []))
+        self.variables += instruction(
+            opcodes.Ins.Variable, pointer, result, opcodes.StorageClass.FUNCTION, *([initial] if initial else [])
+        )
         return result
 
     # Blocks
 
     def label(self, block: int) -> None:
         """Begin a block."""
-        self.words += (2 << 16 | Ins.Label, block)
+        self.words += (2 << 16 | opcodes.Ins.Label, block)
         self.block = block
         self.terminated = False
 
     def branch(self, block: int) -> None:
         """End the block, unless it has ended already, and go on in another."""
         if not self.terminated:
-            self.effect(Ins.Branch, block)
+            self.effect(opcodes.Ins.Branch, block)
             self.terminated = True
 
     def leave(self) -> None:
         """End the invocation."""
-        self.effect(Ins.Return)
+        self.effect(opcodes.Ins.Return)
         self.terminated = True
 
     def split(self, condition: int, yes: int, no: int, merge: int) -> None:
         """End the block with a selection that joins again in ``merge``."""
-        self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
-        self.effect(Ins.BranchConditional, condition, yes, no)
+        self.effect(opcodes.Ins.SelectionMerge, merge, opcodes.SELECTION_CONTROL_NONE)
+        self.effect(opcodes.Ins.BranchConditional, condition, yes, no)
         self.terminated = True
 
     def begin_branch(self, condition: int) -> int:
@@ -336,21 +330,21 @@ class FunctionBody:
         before = self.block
         self.branch(loop.header)
         self.label(loop.header)
-        self.words += instruction(Ins.Phi, self.u32, loop.counter, start, before, loop.following, loop.follow)
-        self.effect(Ins.LoopMerge, loop.merge, loop.follow, control)
+        self.words += instruction(opcodes.Ins.Phi, self.u32, loop.counter, start, before, loop.following, loop.follow)
+        self.effect(opcodes.Ins.LoopMerge, loop.merge, loop.follow, control)
         self.branch(loop.test)
         self.label(loop.test)
 
     def enter_loop(self, loop: Loop, goes_on: int) -> None:
         """End the test of a loop, and begin what it repeats."""
-        self.effect(Ins.BranchConditional, goes_on, loop.body, loop.merge)
+        self.effect(opcodes.Ins.BranchConditional, goes_on, loop.body, loop.merge)
         self.label(loop.body)
 
     def end_loop(self, loop: Loop, step: int) -> None:
         """End what a loop repeats, count on by ``step``, and begin the block behind the loop."""
         self.branch(loop.follow)
         self.label(loop.follow)
-        self.words += instruction(Ins.IAdd, self.u32, loop.following, loop.counter, step)
+        self.words += instruction(opcodes.Ins.IAdd, self.u32, loop.following, loop.counter, step)
         self.branch(loop.header)
         self.label(loop.merge)
 
@@ -358,10 +352,10 @@ class FunctionBody:
         """End the function, and define it in the module with this id or a new one; returns the id."""
         if not self.terminated:
             self.leave()
-        function_type = self.module.type(Op.TypeFunction, self.void)
+        function_type = self.module.type(opcodes.Op.TypeFunction, self.void)
         number = function or self.module.new_id()
         words = self.module.function
-        words += instruction(Ins.Function, self.void, number, FUNCTION_CONTROL_NONE, function_type)
-        words += instruction(Ins.Label, self.first_block) + self.variables + self.words
-        words += instruction(Ins.FunctionEnd)
+        words += instruction(opcodes.Ins.Function, self.void, number, opcodes.FUNCTION_CONTROL_NONE, function_type)
+        words += instruction(opcodes.Ins.Label, self.first_block) + self.variables + self.words
+        words += instruction(opcodes.Ins.FunctionEnd)
         return number

@@ -1,7 +1,7 @@
 """The declarations of a SPIR-V module as tables: everything before its first function, uninterpreted.
 
 The bytes are untrusted. Instruction framing is checked by the compiled scan; here each operand list is checked for its
-length before it is read. reader.py makes sense of the tables.
+length before it is read. interface.py makes sense of the tables.
 
 Source: SPIR-V 1.6, sections 2.3 (physical layout), 2.4 (logical layout) and 3.42 (instructions).
 """

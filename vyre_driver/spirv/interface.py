@@ -13,35 +13,15 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.spirv import _scan
-from vyre_driver.spirv.declarations import Variable, check_shape, invalid, read_declarations
-from vyre_driver.spirv.matrices import read_matrices
-from vyre_driver.spirv.opcodes import (
-    ADDRESSING_MODELS,
-    BUILT_IN_WORKGROUP_SIZE,
-    DIMENSIONS,
-    FLOAT_ALTERNATIVES,
-    FLOAT_CONTROL_WIDTHS,
-    FLOAT_CONTROLS,
-    GL_COMPUTE,
-    MEMORY_MODELS,
-    MODE_LOCAL_SIZE,
-    MODE_LOCAL_SIZE_ID,
-    Capability,
-    Decoration,
-    Op,
-    StorageClass,
-    float_control,
-)
-from vyre_driver.spirv.types import TypeTable, scalar_bits
+from vyre_driver.spirv import _scan, opcodes
+from vyre_driver.spirv.declarations import Declarations, Variable, check_shape, invalid, read_declarations
+from vyre_driver.spirv.matrices import FunctionMatrices, read_matrices
+from vyre_driver.spirv.types import Formula, TypeTable, scalar_bits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.spirv.declarations import Declarations
     from vyre_driver.spirv.layout import Scalar, Struct
-    from vyre_driver.spirv.matrices import FunctionMatrices
-    from vyre_driver.spirv.types import Formula
 
 
 class ResourceKind(enum.Enum):
@@ -183,7 +163,7 @@ class LocalSize:
 class FloatControl(NamedTuple):
     """An execution mode for the floats of one width, 16, 32 or 64 bits, by its capability."""
 
-    capability: Capability
+    capability: opcodes.Capability
     width: int
 
     def __str__(self) -> str:
@@ -193,7 +173,7 @@ class FloatControl(NamedTuple):
     @property
     def member(self) -> str:
         """The member of VkPhysicalDeviceFloatControlsProperties that says whether a device has it."""
-        return float_control(self.capability, self.width)
+        return opcodes.float_control(self.capability, self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +216,10 @@ class ModuleInterface:
     stores_rows_as_columns: bool = False
 
 
-_RESOURCES = frozenset({StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER, StorageClass.UNIFORM_CONSTANT})
-_SPECIALIZED = frozenset({Op.SpecConstant, Op.SpecConstantTrue, Op.SpecConstantFalse})
+_RESOURCES = frozenset(
+    {opcodes.StorageClass.UNIFORM, opcodes.StorageClass.STORAGE_BUFFER, opcodes.StorageClass.UNIFORM_CONSTANT}
+)
+_SPECIALIZED = frozenset({opcodes.Op.SpecConstant, opcodes.Op.SpecConstantTrue, opcodes.Op.SpecConstantFalse})
 _DIM_BUFFER, _DIM_SUBPASS = 5, 6
 _SAMPLED = 1
 _MAX_ENTRY_POINTS = 1024
@@ -259,7 +241,10 @@ def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
     found = ModuleInterface(
         version=declarations.version,
         generator=declarations.generator,
-        memory_model=(ADDRESSING_MODELS.get(addressing, str(addressing)), MEMORY_MODELS.get(memory, str(memory))),
+        memory_model=(
+            opcodes.ADDRESSING_MODELS.get(addressing, str(addressing)),
+            opcodes.MEMORY_MODELS.get(memory, str(memory)),
+        ),
         capabilities=tuple(declarations.capabilities),
         extensions=tuple(declarations.extensions),
         entry_points=reader.entry_points(host_order),
@@ -268,7 +253,7 @@ def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
         spec_constants=reader.spec_constants(),
         shared=reader.shared(),
         names=len(declarations.names),
-        has_buffer_blocks=any(Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
+        has_buffer_blocks=any(opcodes.Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
         first_function=declarations.first_function,
         matrices=reader.matrices(host_order),
         source_language=declarations.source_language,
@@ -286,7 +271,7 @@ class _Reader:
         self._source = source
 
     def entry_points(self, code: bytes) -> tuple[ComputeEntry, ...]:
-        compute = [(name, function) for model, function, name in self._in.entry_points if model == GL_COMPUTE]
+        compute = [(name, function) for model, function, name in self._in.entry_points if model == opcodes.GL_COMPUTE]
         if not compute:
             raise invalid(self._source, "it has no compute entry point")
         if len(compute) > _MAX_ENTRY_POINTS:
@@ -313,7 +298,7 @@ class _Reader:
         """The last of the modes that state a size by function; LocalSizeId wins over LocalSize (Vulkan 1.3)."""
         sizes: dict[int, tuple[int, Sequence[int]]] = {}
         for target, mode, operands in self._in.modes:
-            if mode == MODE_LOCAL_SIZE_ID or (mode == MODE_LOCAL_SIZE and target not in sizes):
+            if mode == opcodes.MODE_LOCAL_SIZE_ID or (mode == opcodes.MODE_LOCAL_SIZE and target not in sizes):
                 sizes[target] = mode, operands
         return sizes
 
@@ -321,12 +306,12 @@ class _Reader:
         """The float controls that are stated, by function; of other widths than Vulkan's there is no end."""
         found: dict[int, set[FloatControl]] = {}
         for target, mode, operands in self._in.modes:
-            capability = FLOAT_CONTROLS.get(mode)
+            capability = opcodes.FLOAT_CONTROLS.get(mode)
             if capability is not None:
                 if len(operands) != 1:
                     problem = f"its execution mode {capability.name} has {len(operands)} operands, not 1, a width"
                     raise invalid(self._source, problem)
-                if operands[0] not in FLOAT_CONTROL_WIDTHS:
+                if operands[0] not in opcodes.FLOAT_CONTROL_WIDTHS:
                     problem = f"its execution mode {capability.name} is for floats of {operands[0]} bits, not 16, 32 or 64"
                     raise invalid(self._source, problem)
                 found.setdefault(target, set()).add(FloatControl(capability, operands[0]))
@@ -334,7 +319,7 @@ class _Reader:
 
     def _checked_controls(self, entry: str, stated: set[FloatControl]) -> tuple[FloatControl, ...]:
         """Of two modes that exclude each other an entry point states one a width (SPIR-V 1.6, 2.16.1)."""
-        for one, other in FLOAT_ALTERNATIVES:
+        for one, other in opcodes.FLOAT_ALTERNATIVES:
             for control in sorted(stated):
                 if control.capability == one and FloatControl(other, control.width) in stated:
                     both = f"{one.name} and {other.name} for floats of {control.width} bits"
@@ -345,23 +330,23 @@ class _Reader:
         if stated is None or len(stated[1]) != 3:
             raise invalid(self._source, "it does not say its workgroup size")
         mode, (x, y, z) = stated
-        if mode == MODE_LOCAL_SIZE:
+        if mode == opcodes.MODE_LOCAL_SIZE:
             return LocalSize(x), LocalSize(y), LocalSize(z)
         return self._local_axis(x), self._local_axis(y), self._local_axis(z)
 
     def _built_in_size(self) -> tuple[LocalSize, LocalSize, LocalSize] | None:
         """The built-in WorkgroupSize wins over every mode (Vulkan 1.3, "WorkgroupSize")."""
         for target, decorations in self._in.decorations.items():
-            built_in = decorations.get(Decoration.BUILT_IN)
-            sizes = self._in.constant(target) if built_in and built_in[0] == BUILT_IN_WORKGROUP_SIZE else None
-            if sizes is not None and sizes.op == Op.SpecConstantOp:
+            built_in = decorations.get(opcodes.Decoration.BUILT_IN)
+            sizes = self._in.constant(target) if built_in and built_in[0] == opcodes.BUILT_IN_WORKGROUP_SIZE else None
+            if sizes is not None and sizes.op == opcodes.Op.SpecConstantOp:
                 raise invalid(self._source, f"its workgroup size %{target} is computed as a whole, not axis by axis")
             if sizes is not None:
-                return self._local_size((MODE_LOCAL_SIZE_ID, sizes.operands))
+                return self._local_size((opcodes.MODE_LOCAL_SIZE_ID, sizes.operands))
         return None
 
     def _local_axis(self, constant_id: int) -> LocalSize:
-        spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
+        spec_id = self._in.decorations.get(constant_id, {}).get(opcodes.Decoration.SPEC_ID)
         constants = self._types.constants
         formula = constants.formula(constant_id)
         if formula is not None:
@@ -381,15 +366,15 @@ class _Reader:
         decorations = self._in.decorations.get(variable.id, {})
         block = self._block(type_id) if kind.is_buffer else None
         readable, writable = self._access(variable, kind, block)
-        number = decorations.get(Decoration.BINDING) or (variable.id,)
+        number = decorations.get(opcodes.Decoration.BINDING) or (variable.id,)
         name = given_name or f"binding_{number[0]}"
         image_id = self._types.instruction(type_id).operands[0] if kind is ResourceKind.COMBINED_IMAGE_SAMPLER else type_id
         return Resource(
             id=variable.id,
             name=name,
             kind=kind,
-            set=self._decorated(decorations, Decoration.DESCRIPTOR_SET, name, "descriptor set"),
-            binding=self._decorated(decorations, Decoration.BINDING, name, "binding"),
+            set=self._decorated(decorations, opcodes.Decoration.DESCRIPTOR_SET, name, "descriptor set"),
+            binding=self._decorated(decorations, opcodes.Decoration.BINDING, name, "binding"),
             count=count,
             readable=readable,
             writable=writable,
@@ -403,26 +388,26 @@ class _Reader:
     def _descriptors(self, type_id: int) -> tuple[int, int | None]:
         """Return the type of one descriptor, and the length of an array of them: None for no array, 0 when run time decides."""
         op, operands = self._types.instruction(type_id)
-        if op == Op.TypeRuntimeArray:
+        if op == opcodes.Op.TypeRuntimeArray:
             return operands[0], 0
-        if op == Op.TypeArray:
+        if op == opcodes.Op.TypeArray:
             return operands[0], self._types.constants.array_length(operands[1]) or 0
         return type_id, None
 
     def _kind(self, type_id: int, variable: Variable) -> ResourceKind:
         op, operands = self._types.instruction(type_id)
         match op:
-            case Op.TypeStruct:
-                is_storage = variable.storage_class == StorageClass.STORAGE_BUFFER
-                is_storage |= Decoration.BUFFER_BLOCK in self._in.decorations.get(type_id, {})
+            case opcodes.Op.TypeStruct:
+                is_storage = variable.storage_class == opcodes.StorageClass.STORAGE_BUFFER
+                is_storage |= opcodes.Decoration.BUFFER_BLOCK in self._in.decorations.get(type_id, {})
                 return ResourceKind.STORAGE_BUFFER if is_storage else ResourceKind.UNIFORM_BLOCK
-            case Op.TypeSampler:
+            case opcodes.Op.TypeSampler:
                 return ResourceKind.SAMPLER
-            case Op.TypeSampledImage:
+            case opcodes.Op.TypeSampledImage:
                 return ResourceKind.COMBINED_IMAGE_SAMPLER
-            case Op.TypeAccelerationStructure:
+            case opcodes.Op.TypeAccelerationStructure:
                 return ResourceKind.ACCELERATION_STRUCTURE
-            case Op.TypeImage:
+            case opcodes.Op.TypeImage:
                 is_sampled = operands[5] == _SAMPLED
                 if operands[1] == _DIM_SUBPASS:
                     return ResourceKind.INPUT_ATTACHMENT
@@ -433,11 +418,11 @@ class _Reader:
 
     def _image(self, type_id: int) -> Image | None:
         op, operands = self._types.instruction(type_id)
-        if op != Op.TypeImage:
+        if op != opcodes.Op.TypeImage:
             return None
-        void = self._types.instruction(operands[0]).op == Op.TypeVoid
+        void = self._types.instruction(operands[0]).op == opcodes.Op.TypeVoid
         scalar = None if void else self._types.scalar(operands[0])
-        dimension = DIMENSIONS.get(operands[1], str(operands[1]))
+        dimension = opcodes.DIMENSIONS.get(operands[1], str(operands[1]))
         return Image(dimension, bool(operands[3]), bool(operands[4]), scalar, operands[6])
 
     def _block(self, type_id: int) -> Struct:
@@ -449,7 +434,10 @@ class _Reader:
     def _access(self, variable: Variable, kind: ResourceKind, block: Struct | None) -> tuple[bool, bool]:
         """A block is closed where its variable is, or all of its members are; only storage can be written."""
         decorations = self._in.decorations.get(variable.id, {})
-        readable, writable = Decoration.NON_READABLE not in decorations, Decoration.NON_WRITABLE not in decorations
+        readable, writable = (
+            opcodes.Decoration.NON_READABLE not in decorations,
+            opcodes.Decoration.NON_WRITABLE not in decorations,
+        )
         if block is not None:
             readable &= any(member.readable for member in block.members)
             writable &= any(member.writable for member in block.members)
@@ -459,11 +447,11 @@ class _Reader:
     def _is_restrict(self, variable: Variable, type_id: int, members: int) -> bool:
         """Whether the variable is so decorated, or a member of its block, as older compilers do."""
         places = (self._in.member_decorations.get((type_id, at), {}) for at in range(members))
-        return any(Decoration.RESTRICT in one for one in (self._in.decorations.get(variable.id, {}), *places))
+        return any(opcodes.Decoration.RESTRICT in one for one in (self._in.decorations.get(variable.id, {}), *places))
 
     def _pointee(self, variable: Variable) -> int:
         op, operands = self._types.instruction(variable.pointer_type_id)
-        if op != Op.TypePointer:
+        if op != opcodes.Op.TypePointer:
             raise invalid(self._source, f"variable %{variable.id} has a type that is not a pointer")
         return int(operands[1])
 
@@ -471,11 +459,11 @@ class _Reader:
         """Instance name, else the only member's, else the block's: what the shader's text calls the data; empty if none."""
         name = self._in.names.get(variable.id)
         op, operands = self._types.instruction(type_id)
-        if not name and op == Op.TypeStruct and len(operands) == 1:
+        if not name and op == opcodes.Op.TypeStruct and len(operands) == 1:
             name = self._in.member_names.get((type_id, 0))
         return name or self._in.names.get(type_id) or ""
 
-    def _decorated(self, decorations: Mapping[int, Sequence[int]], wanted: Decoration, name: str, what: str) -> int:
+    def _decorated(self, decorations: Mapping[int, Sequence[int]], wanted: opcodes.Decoration, name: str, what: str) -> int:
         operands = decorations.get(wanted)
         if not operands:
             raise invalid(self._source, f"{name!r} has no {what}")
@@ -484,9 +472,9 @@ class _Reader:
     def push_constants(self) -> tuple[PushConstantBlock, ...]:
         blocks = []
         for variable in self._variables:
-            if variable.storage_class == StorageClass.PUSH_CONSTANT:
+            if variable.storage_class == opcodes.StorageClass.PUSH_CONSTANT:
                 type_id = self._pointee(variable)
-                if self._types.instruction(type_id).op != Op.TypeStruct:
+                if self._types.instruction(type_id).op != opcodes.Op.TypeStruct:
                     raise invalid(self._source, "its push constants are not a structure")
                 name = self._in.names.get(variable.id) or self._in.names.get(type_id) or "push"
                 blocks.append(PushConstantBlock(variable.id, name, type_id, self._types.struct(type_id)))
@@ -495,7 +483,7 @@ class _Reader:
     def spec_constants(self) -> tuple[SpecConstant, ...]:
         found, parts = [], self._in.parts_of_vectors()
         for constant_id, decorations in self._in.decorations.items():
-            spec_id = decorations.get(Decoration.SPEC_ID)
+            spec_id = decorations.get(opcodes.Decoration.SPEC_ID)
             constant = self._in.constant(constant_id) if spec_id else None
             if not spec_id or constant is None or constant.op not in _SPECIALIZED:
                 continue
@@ -513,7 +501,7 @@ class _Reader:
     def shared(self) -> tuple[SharedVariable, ...]:
         found = []
         for variable in self._variables:
-            if variable.storage_class == StorageClass.WORKGROUP:
+            if variable.storage_class == opcodes.StorageClass.WORKGROUP:
                 type_id = self._pointee(variable)
                 size, _ = self._types.shared_size(type_id)
                 is_specialized = self._types.is_sized_by_constants(type_id)

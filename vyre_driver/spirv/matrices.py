@@ -12,14 +12,13 @@ import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.declarations import HEADER_WORDS, invalid, places
+from vyre_driver.spirv.declarations import HEADER_WORDS, Declarations, invalid, places
 from vyre_driver.spirv.opcodes import Capability, Op
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape, scope_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.spirv.declarations import Declarations
     from vyre_driver.spirv.layout import Scalar
     from vyre_driver.spirv.types import Formula, TypeTable
 

@@ -21,12 +21,11 @@ from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv import _axes, _scan
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.interface import LocalSize, ResourceKind, SpecConstant
-from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct, shape_of_views, shown
+from vyre_driver.spirv.layout import Address, Array, Element, Matrix, Member, MemoryType, Scalar, Struct, shape_of_views, shown
 from vyre_driver.spirv.opcodes import ENTRY_POINT, Capability
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ComputeEntry, FloatControl, ModuleInterface, Resource, SharedVariable
-    from vyre_driver.spirv.layout import Member
     from vyre_driver.spirv.matrices import CooperativeMatrix, FunctionMatrices, MatrixProduct
 
 

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.builder import instruction, literal_text
 from vyre_driver.spirv.declarations import HEADER_WORDS, places, read_string
-from vyre_driver.spirv.interface import ResourceKind, read_module
+from vyre_driver.spirv.interface import ModuleInterface, Resource, ResourceKind, read_module
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.interface import ModuleInterface, Resource
     from vyre_driver.spirv.reflection import EntryUses
 
 _STORAGE_CLASS_VERSION = (1, 3)

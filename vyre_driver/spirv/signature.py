@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vyre_driver.spirv.interface import ResourceKind, access_text
-from vyre_driver.spirv.layout import Array, Matrix, Struct, shown
+from vyre_driver.spirv.layout import Array, Matrix, MemoryType, Struct, shown
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
     ENTRY_POINT,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
-    from vyre_driver.spirv.layout import MemoryType
 
 _MAX_SIGNATURES = 16
 

@@ -10,14 +10,13 @@ import keyword
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.spirv.layout import Scalar, Struct, Vector, numbers_of, shown
+from vyre_driver.spirv.layout import Member, MemoryType, Scalar, Struct, Vector, numbers_of, shown
 from vyre_driver.spirv.signature import default_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vyre_driver.spirv.interface import SpecConstant
-    from vyre_driver.spirv.layout import Member, MemoryType
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.spirv.reflection import BufferInterface, Reflection
 

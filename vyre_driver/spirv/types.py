@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv.declarations import invalid
+from vyre_driver.spirv.declarations import Constant, Declarations, Instruction, invalid
 from vyre_driver.spirv.layout import Address, Array, Matrix, Member, MemoryType, Scalar, Struct, Vector
 from vyre_driver.spirv.opcodes import Decoration, Ins, Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from vyre_driver.spirv.declarations import Constant, Declarations, Instruction
 
 
 # Steps of our own beside SPIR-V's opcodes: a number, a specialization constant, and the arithmetic of sizes, which never wraps.

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
-from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
+from vyre_driver.autotune.measure.definition import DeviceFacts, KernelDefinition, Operand, Plan
+from vyre_driver.autotune.search.outcomes import Abandoned, Budget, WrongOutputs
 from vyre_driver.errors import DeviceLost, DispatchFailed, DispatchTimeout, DriverCrashed, InvalidInput, VyreError
 from vyre_driver.isolated.arena import Arena
 from vyre_driver.isolated.arguments import Sent
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import KernelDefinition, Plan
-    from vyre_driver.autotune.search.outcomes import Budget
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.base import BaseDriver

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.trials import SEED, IsolatedBench, Workbench, difference
-from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
+from vyre_driver.autotune.measure.trials import SEED, DeviceTrial, IsolatedBench, IsolatedTrial, Workbench, difference
+from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Outcome, Progress, SearchResult, Status, WrongOutputs
 from vyre_driver.autotune.search.search import search
 from vyre_driver.autotune.store.records import TuningMode, size_text
 from vyre_driver.autotune.store.store import AutotuneWarning
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.measure.definition import KernelDefinition, Size
-    from vyre_driver.autotune.measure.trials import DeviceTrial, IsolatedTrial
     from vyre_driver.autotune.measure.tuned import TunedKernel
-    from vyre_driver.autotune.search.outcomes import Outcome, Progress, SearchResult
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.store.record import AutotuneRecord
     from vyre_driver.vulkan.layer._layer import PipelineExecutable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.store.records import size_text
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.binding.outputs import check_apart, host_targets, named_targets
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Size, Step
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.target import TuningTarget
     from vyre_driver.ir.program import Program

@@ -28,8 +28,8 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import with_pushed_inputs
 from vyre_driver.checks import U32_MAX, is_whole
 from vyre_driver.errors import DivergentBarrier, ExecutionFault, InvalidInput, LimitExceeded, StepBudgetExceeded
-from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
-from vyre_driver.ir.buffers import MemoryKind
+from vyre_driver.ir.arithmetic import Expr, LitBool, LitF32, LitI32, LitU32
+from vyre_driver.ir.buffers import BufferDecl, MemoryKind
 from vyre_driver.ir.expressions import Atomic, Load
 from vyre_driver.ir.nodes import AsyncLoad, AsyncStore, Barrier, Store
 from vyre_driver.ir.operators import MemoryOrdering
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.reference.statements import Steps
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
     from vyre_driver.specialization.values import SpecMap
 

@@ -13,13 +13,13 @@ import numpy as np
 from vyre_driver.backends.reference import arithmetic, extensions
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.extensions import FUNCTIONS
-from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_reduced
+from vyre_driver.backends.reference.invocations import InvocationBatch, ballot, shuffled, subgroup_reduced
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
-from vyre_driver.ir.extensions import application
-from vyre_driver.ir.functions.bodies import body_of
+from vyre_driver.ir.extensions import Application, application
+from vyre_driver.ir.functions.bodies import Body, body_of
 from vyre_driver.ir.operators import UNPACKED_BITS, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.text import operator_text
@@ -28,7 +28,6 @@ from vyre_driver.ir.walks import OPERANDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.values import Values
 
     Evaluate = Callable[[InvocationBatch], Values]
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.extensions import Application
-    from vyre_driver.ir.functions.bodies import Body
 
 
 class BodyRun:

@@ -6,15 +6,9 @@ where it is computed, the same by the reference and by lowering. How exact each 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from vyre_driver.ir.arithmetic import literal
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.arithmetic import Expr, literal
+from vyre_driver.ir.dtypes import DataType, Number
 from vyre_driver.ir.extensions import extension
-
-if TYPE_CHECKING:
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.dtypes import Number
 
 __all__ = [
     "acosh",

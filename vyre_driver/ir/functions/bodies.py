@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.ir.arithmetic import LitF32, Var
+from vyre_driver.ir.arithmetic import Expr, LitF32, Var
 from vyre_driver.ir.builders import bitcast, cast, f32, maximum, minimum, select, sqrt, u32, unop
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
@@ -25,7 +25,6 @@ from vyre_driver.ir.walks import OPERANDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.terms import Term
 
 

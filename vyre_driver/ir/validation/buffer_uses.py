@@ -8,40 +8,29 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import LinearType
 from vyre_driver.ir.expressions import Atomic
-from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
-    AsyncLoad,
-    AsyncStore,
-    Barrier,
-    Broadcast,
-    ReduceScatter,
-    Store,
-)
-from vyre_driver.ir.validation.rules import Rule, quoted
+from vyre_driver.ir.validation.rules import Findings, Rule, quoted
 from vyre_driver.ir.walks import BODY_FIELDS, BUFFER_FIELDS, OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
-    from vyre_driver.ir.validation.rules import Findings
 
 Uses = tuple[frozenset[str], frozenset[str]]
 """The names of buffers that are used plainly, and by atomics."""
 
 _WRITTEN_FIELDS: dict[type[Term], str] = {
-    Store: "buffer",
-    AsyncLoad: "destination",
-    AsyncStore: "destination",
-    AllReduce: "buffer",
-    Broadcast: "buffer",
-    AllGather: "output",
-    ReduceScatter: "output",
+    nd.Store: "buffer",
+    nd.AsyncLoad: "destination",
+    nd.AsyncStore: "destination",
+    nd.AllReduce: "buffer",
+    nd.Broadcast: "buffer",
+    nd.AllGather: "output",
+    nd.ReduceScatter: "output",
 }
 _NO_USES: Uses = (frozenset(), frozenset())
 
@@ -55,7 +44,7 @@ def check_hazards(program: Program, findings: Findings) -> None:
     for step, node in walk.steps():
         if step != "node" or node is None:
             continue
-        if isinstance(node, Barrier):
+        if isinstance(node, nd.Barrier):
             seen[0].clear()
             seen[1].clear()
             refused.clear()
@@ -76,7 +65,7 @@ def check_hazards(program: Program, findings: Findings) -> None:
                 findings.add(Rule.HAZARD, here, text, "put a barrier between, or use atomics only")
 
 
-def uses_of(node: Node, known: dict[int, Uses]) -> Uses:
+def uses_of(node: nd.Node, known: dict[int, Uses]) -> Uses:
     """Return the buffers that a node and its expressions use, nodes inside left out; ``known`` has those of expressions."""
     operands = OPERANDS.get(type(node))
     names = _names(node)
@@ -121,7 +110,7 @@ def _names(term: Term) -> list[str]:
     return [getattr(term, field) for field in BUFFER_FIELDS.get(type(term), ())]
 
 
-def written_by(node: Node) -> set[str]:
+def written_by(node: nd.Node) -> set[str]:
     """Return the names of the buffers that a node itself writes, and its expressions by atomics."""
     name = _WRITTEN_FIELDS.get(type(node))
     written = set() if name is None else {getattr(node, name)}

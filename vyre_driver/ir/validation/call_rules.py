@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import BufferRef
+from vyre_driver.ir.expressions import BufferRef, Call, Expr
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.expressions import Call, Expr
 
 MAX_CALL_DEPTH = 32
 

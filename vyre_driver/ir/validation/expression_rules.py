@@ -7,52 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, OpaqueExpr, Unary, Var
-from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.dtypes import BYTES, WIDE_LITERALS, DataType
-from vyre_driver.ir.expressions import (
-    Atomic,
-    BufferRef,
-    BufLen,
-    Call,
-    Cast,
-    Fma,
-    InvocationId,
-    Load,
-    LocalId,
-    Select,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    WorkgroupId,
-)
-from vyre_driver.ir.extensions import known_operator, operands_of
+from vyre_driver.ir.extensions import ExtensionOperator, known_operator, operands_of
 from vyre_driver.ir.operators import BITWISE_REDUCTIONS, AtomicOp, BinOp, MemoryOrdering
-from vyre_driver.ir.validation import call_rules
-from vyre_driver.ir.validation.operator_types import (
-    Mismatch,
-    binary_type,
-    extension_type,
-    is_castable,
-    is_zero,
-    narrows,
-    unary_type,
-)
-from vyre_driver.ir.validation.rules import Rule, quoted, spelled
-from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
+from vyre_driver.ir.validation import call_rules, operator_types
+from vyre_driver.ir.validation.rules import Findings, Rule, quoted, spelled
+from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, NodeWalk, operand_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.extensions import ExtensionOperator
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.call_rules import OperationSignature
-    from vyre_driver.ir.validation.rules import Findings
-    from vyre_driver.ir.walks import NodeWalk
 
 
 _ANYWHERE = frozenset({*AtomicOp})
@@ -79,7 +49,7 @@ class AtomicProblem(NamedTuple):
     is_warning: bool = False
 
 
-def atomic_problems(term: Atomic, buffer: BufferDecl | None) -> Iterator[AtomicProblem]:
+def atomic_problems(term: ex.Atomic, buffer: BufferDecl | None) -> Iterator[AtomicProblem]:
     """Yield what is wrong with an atomic on a buffer, None where that is not known, apart from the types of its operands."""
     if isinstance(term.op, AtomicOp) and (term.op in _EXPECTING) != (term.expected is not None):
         text = f"{term.op.name} {'has no' if term.expected is None else 'has an'} expected value"
@@ -91,7 +61,7 @@ def atomic_problems(term: Atomic, buffer: BufferDecl | None) -> Iterator[AtomicP
         yield from _buffer_problems(term, buffer)
 
 
-def _buffer_problems(term: Atomic, buffer: BufferDecl) -> Iterator[AtomicProblem]:
+def _buffer_problems(term: ex.Atomic, buffer: BufferDecl) -> Iterator[AtomicProblem]:
     name = quoted(buffer.name)
     if buffer.is_local:
         text = f"{name} is memory of an invocation's own, which no other one changes"
@@ -129,7 +99,7 @@ _UNSEEN: Any = object()
 # The operands that are values: a buffer reference is none, and stands in a call only.
 _VALUES: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {
     **OPERANDS,
-    Call: lambda term: tuple(argument for argument in term.args if not isinstance(argument, BufferRef)),
+    ex.Call: lambda term: tuple(argument for argument in term.args if not isinstance(argument, ex.BufferRef)),
 }
 
 
@@ -273,7 +243,7 @@ class ExpressionChecker:
         if got is not None and got.wire_tag != _U32:
             self._note(term, rule, f"{what} must be u32, and is {spelled(got)}", "cast it to u32")
 
-    def _buffer(self, term: Load | BufLen | Atomic) -> BufferDecl | None:
+    def _buffer(self, term: ex.Load | ex.BufLen | ex.Atomic) -> BufferDecl | None:
         buffer = self._buffers.get(term.buffer)
         if buffer is None:
             self._note(term, Rule.UNKNOWN_BUFFER, f"there is no buffer {quoted(term.buffer)}", "declare it, or name another")
@@ -282,7 +252,7 @@ class ExpressionChecker:
     def _literal(self, term: Expr) -> DataType | None:
         return term.dtype
 
-    def _id(self, term: InvocationId | WorkgroupId | LocalId) -> DataType | None:
+    def _id(self, term: ex.InvocationId | ex.WorkgroupId | ex.LocalId) -> DataType | None:
         if term.axis > 2:
             self._note(term, Rule.AXIS, f"there is no axis {term.axis}", "use axis 0, 1 or 2")
         return DataType.U32
@@ -296,7 +266,7 @@ class ExpressionChecker:
             return None
         return variable.dtype
 
-    def _load(self, term: Load) -> DataType | None:
+    def _load(self, term: ex.Load) -> DataType | None:
         self._want_u32(term.index, Rule.INDEX, "the index of a load")
         buffer = self._buffer(term)
         if buffer is None:
@@ -306,11 +276,11 @@ class ExpressionChecker:
             self._note(term, Rule.BYTES_ELEMENT, text, "declare it with_bytes_extraction(True)")
         return buffer.element
 
-    def _buf_len(self, term: BufLen) -> DataType | None:
+    def _buf_len(self, term: ex.BufLen) -> DataType | None:
         self._buffer(term)
         return DataType.U32
 
-    def _atomic(self, term: Atomic) -> DataType | None:
+    def _atomic(self, term: ex.Atomic) -> DataType | None:
         self.saw_atomic = True
         self._want_u32(term.index, Rule.ATOMIC_INDEX, "the index of an atomic")
         self._want_u32(term.value, Rule.ATOMIC_OPERAND, "the value of an atomic")
@@ -323,11 +293,11 @@ class ExpressionChecker:
 
     def _binary(self, term: Binary) -> DataType | None:
         types = self._types
-        result = binary_type(term.op, types[id(term.left)], types[id(term.right)])
-        if term.op.wire_tag in _DIVISIONS and is_zero(term.right):
+        result = operator_types.binary_type(term.op, types[id(term.left)], types[id(term.right)])
+        if term.op.wire_tag in _DIVISIONS and operator_types.is_zero(term.right):
             name = "division" if term.op is BinOp.DIV else "remainder"
             self._note(term.right, Rule.ZERO_DIVISOR, f"the divisor of a {name} is the literal 0", "divide by something else")
-        if isinstance(result, Mismatch):
+        if isinstance(result, operator_types.Mismatch):
             self._note(term, Rule.OPERAND, result.message, result.fix)
             return None
         extension = known_operator(term.op) if result is None else None
@@ -336,34 +306,36 @@ class ExpressionChecker:
     def _extension(self, term: Binary, operator: ExtensionOperator) -> DataType | None:
         self.asks_device = self.asks_device or operator.needs_f64
         operands = operands_of(operator, term)
-        result = extension_type(operator, None if operands is None else [self._types[id(one)] for one in operands])
-        if isinstance(result, Mismatch):
+        result = operator_types.extension_type(
+            operator, None if operands is None else [self._types[id(one)] for one in operands]
+        )
+        if isinstance(result, operator_types.Mismatch):
             self._note(term, Rule.OPERAND, result.message, result.fix)
             return None
         return result
 
     def _unary(self, term: Unary) -> DataType | None:
-        result = unary_type(term.op, self._types[id(term.operand)])
-        if isinstance(result, Mismatch):
+        result = operator_types.unary_type(term.op, self._types[id(term.operand)])
+        if isinstance(result, operator_types.Mismatch):
             self._note(term, Rule.OPERAND, result.message, result.fix)
             return None
         return result
 
-    def _call(self, term: Call) -> DataType | None:
+    def _call(self, term: ex.Call) -> DataType | None:
         for argument in term.args:
-            if isinstance(argument, BufferRef) and argument.buffer not in self._buffers:
+            if isinstance(argument, ex.BufferRef) and argument.buffer not in self._buffers:
                 text = f"{quoted(argument.buffer)} is not a buffer of the program"
                 self._note(argument, Rule.REFERENCED_BUFFER, text, "declare it, or name one that is declared")
         if self._operations is None:
             return None
         signature = self._operations.get(term.op_id)
-        types = [None if isinstance(argument, BufferRef) else self._types[id(argument)] for argument in term.args]
+        types = [None if isinstance(argument, ex.BufferRef) else self._types[id(argument)] for argument in term.args]
         for problem in call_rules.call_problems(term, types, self._buffers, signature):
             place = "" if problem.argument is None else f".args[{problem.argument}]"
             self._note(term, problem.rule, problem.message, problem.fix, place)
         return call_rules.result_type(signature)
 
-    def _select(self, term: Select) -> DataType | None:
+    def _select(self, term: ex.Select) -> DataType | None:
         self._want(term.cond, _CONDITIONS, Rule.CONDITION, "the condition of a select must be u32 or bool", "compare it")
         left, right = self._types[id(term.true_value)], self._types[id(term.false_value)]
         if left is None or right is None:
@@ -373,31 +345,31 @@ class ExpressionChecker:
             return None
         return left
 
-    def _cast(self, term: Cast) -> DataType | None:
+    def _cast(self, term: ex.Cast) -> DataType | None:
         source, target = self._types[id(term.value)], term.target
         self.asks_device = self.asks_device or target.wire_tag in _NOT_EVERYWHERE
         if source is None:
             return target
-        if not is_castable(source, target):
+        if not operator_types.is_castable(source, target):
             rule = Rule.CAST_TO_BYTES if target.wire_tag == BYTES else Rule.CAST
             text = f"there is no cast from {spelled(source)} to {spelled(target)}"
             self._note(term, rule, text, "cast by way of u32, or load elements of the type")
-        elif narrows(source, target):
+        elif operator_types.narrows(source, target):
             text = f"the cast from {spelled(source)} to {spelled(target)} drops the upper bits"
             self._warn(term, Rule.NARROWING, text, "mask the value, if that is meant")
         return target
 
-    def _fma(self, term: Fma) -> DataType | None:
+    def _fma(self, term: ex.Fma) -> DataType | None:
         for operand in (term.a, term.b, term.c):
             self._want(operand, frozenset({_F32}), Rule.FMA, "an operand of fma must be f32", "cast it to f32")
         return DataType.F32
 
-    def _buffer_ref(self, term: BufferRef) -> DataType | None:
+    def _buffer_ref(self, term: ex.BufferRef) -> DataType | None:
         text = f"a reference to buffer {quoted(term.buffer)} stands where a value does"
         self._note(term, Rule.BUFFER_REFERENCE, text, "pass it to a call, or load an element")
         return None
 
-    def _subgroup_reduce(self, term: SubgroupReduce) -> DataType | None:
+    def _subgroup_reduce(self, term: ex.SubgroupReduce) -> DataType | None:
         self.asks_device = True
         text = "the value of a subgroup reduction must be u32, i32, u64 or f32"
         self._want(term.value, _SUMMABLE, Rule.SUBGROUP_OPERAND, text, "cast it to one of them")
@@ -407,16 +379,16 @@ class ExpressionChecker:
             self._note(term, Rule.SUBGROUP_BITS, text, "take the bits of it, or another operator")
         return known
 
-    def _subgroup_shuffle(self, term: SubgroupShuffle) -> DataType | None:
+    def _subgroup_shuffle(self, term: ex.SubgroupShuffle) -> DataType | None:
         self.asks_device = True
         self._want_u32(term.lane, Rule.INDEX, "the lane of a shuffle")
         return self._types[id(term.value)]
 
-    def _subgroup_fact(self, _term: SubgroupLocalId | SubgroupSize) -> DataType | None:
+    def _subgroup_fact(self, _term: ex.SubgroupLocalId | ex.SubgroupSize) -> DataType | None:
         self.asks_device = True
         return DataType.U32
 
-    def _subgroup_ballot(self, term: SubgroupBallot) -> DataType | None:
+    def _subgroup_ballot(self, term: ex.SubgroupBallot) -> DataType | None:
         self.asks_device = True
         self._want(term.cond, _CONDITIONS, Rule.CONDITION, "the condition of a ballot must be u32 or bool", "compare it")
         return DataType.U32
@@ -440,23 +412,23 @@ class ExpressionChecker:
 _HANDLERS: dict[type[Expr], str] = {
     **dict.fromkeys(LITERALS, "_literal"),
     Var: "_var",
-    Load: "_load",
-    BufLen: "_buf_len",
-    BufferRef: "_buffer_ref",
-    InvocationId: "_id",
-    WorkgroupId: "_id",
-    LocalId: "_id",
+    ex.Load: "_load",
+    ex.BufLen: "_buf_len",
+    ex.BufferRef: "_buffer_ref",
+    ex.InvocationId: "_id",
+    ex.WorkgroupId: "_id",
+    ex.LocalId: "_id",
     Binary: "_binary",
     Unary: "_unary",
-    Call: "_call",
-    Select: "_select",
-    Cast: "_cast",
-    Atomic: "_atomic",
-    Fma: "_fma",
-    SubgroupReduce: "_subgroup_reduce",
-    SubgroupShuffle: "_subgroup_shuffle",
-    SubgroupBallot: "_subgroup_ballot",
-    SubgroupLocalId: "_subgroup_fact",
-    SubgroupSize: "_subgroup_fact",
+    ex.Call: "_call",
+    ex.Select: "_select",
+    ex.Cast: "_cast",
+    ex.Atomic: "_atomic",
+    ex.Fma: "_fma",
+    ex.SubgroupReduce: "_subgroup_reduce",
+    ex.SubgroupShuffle: "_subgroup_shuffle",
+    ex.SubgroupBallot: "_subgroup_ballot",
+    ex.SubgroupLocalId: "_subgroup_fact",
+    ex.SubgroupSize: "_subgroup_fact",
     OpaqueExpr: "_opaque",
 }

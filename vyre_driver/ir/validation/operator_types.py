@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32, OpaqueExpr
+from vyre_driver.ir.arithmetic import Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr
 from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
@@ -19,7 +19,6 @@ from vyre_driver.ir.validation.rules import spelled
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.extensions import ExtensionOperator
 
 _BOOL, _U32, _I32, _U64, _F32 = (

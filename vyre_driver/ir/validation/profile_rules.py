@@ -14,16 +14,14 @@ from vyre_driver.ir.arithmetic import OpaqueExpr
 from vyre_driver.ir.dtypes import WIDE_LITERALS, DataType
 from vyre_driver.ir.expressions import SUBGROUP_EXPRESSIONS, Cast
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.nodes import COLLECTIVES, IndirectDispatch, Resume, Trap
-from vyre_driver.ir.validation.rules import Rule, quoted
+from vyre_driver.ir.nodes import COLLECTIVES, IndirectDispatch, Node, Resume, Trap
+from vyre_driver.ir.validation.rules import Findings, Rule, quoted
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand_paths
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
-    from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.target.profile import DeviceProfile
 
 _ANOTHER = "choose a device that has them"

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import WIDE_LITERALS
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Load, Select, WorkgroupId
@@ -36,15 +36,13 @@ from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Op
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.buffer_uses import written_by
-from vyre_driver.ir.validation.rules import Rule
+from vyre_driver.ir.validation.rules import Findings, Rule
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.validation.rules import Findings
 
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
 

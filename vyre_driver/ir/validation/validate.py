@@ -12,32 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
-from vyre_driver.ir.arithmetic import LitI32, LitU32
-from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, PUSHED_TYPES, BufferAccess, MemoryKind
+from vyre_driver.ir import nodes as nd
+from vyre_driver.ir.arithmetic import Expr, LitI32, LitU32
+from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, PUSHED_TYPES, BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.fields import instance
-from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Broadcast,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    OpaqueNode,
-    ReduceScatter,
-    Region,
-    Resume,
-    Return,
-    Store,
-    Trap,
-)
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.buffer_uses import check_hazards, check_linear_types
@@ -45,17 +24,13 @@ from vyre_driver.ir.validation.expression_rules import ExpressionChecker, Variab
 from vyre_driver.ir.validation.operator_types import is_storable
 from vyre_driver.ir.validation.profile_rules import DeviceCapabilities, check_profile
 from vyre_driver.ir.validation.rules import Findings, Problem, Rule, quoted, refuse, spelled
-from vyre_driver.ir.validation.uniformity import RETURNED, check_barriers
+from vyre_driver.ir.validation.uniformity import RETURNED, Name, check_barriers
 from vyre_driver.ir.walks import NodeWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.validation.call_rules import OperationSignature
-    from vyre_driver.ir.validation.uniformity import Name
     from vyre_driver.target.profile import DeviceProfile
 
 
@@ -67,7 +42,7 @@ def check_shape(program: Program, findings: Findings) -> bool:
     if not program.entry:
         findings.add(Rule.ENTRY, "entry", "there are no nodes", "use Program.wrapped")
     for place, node in enumerate(program.entry):
-        if not isinstance(node, Region):
+        if not isinstance(node, nd.Region):
             text = f"{with_article(type(node).__name__)} stands where a Region is wanted"
             findings.add(Rule.ENTRY, f"entry[{place}]", text, "use Program.wrapped")
         if node.nesting > walks.MAX_NESTING:
@@ -94,7 +69,7 @@ def _number(count: int) -> str:
 def _check_composition(program: Program, findings: Findings) -> None:
     seen: set[str] = set()
     for place, node in enumerate(program.entry):
-        if not isinstance(node, Region):
+        if not isinstance(node, nd.Region):
             continue
         if node.generator in seen:
             text = f"the region {quoted(node.generator)} stands here again, in a program not composable with itself"
@@ -208,7 +183,7 @@ class StatementChecker:
         self._branching = 0  # how many of these are open; a return counts for good
         self.asks_device = False  # whether there is a node that not every device has
         self.assigned_in: dict[int, set[Name]] = {}  # what each loop assigns anywhere in its body, by its id
-        self._loops: list[Loop] = []
+        self._loops: list[nd.Loop] = []
         self._buffers = buffers
         self._writable = {name for name, buffer in buffers.items() if buffer.is_writable}
         self._findings = findings
@@ -216,7 +191,9 @@ class StatementChecker:
         self._expressions = ExpressionChecker(buffers, findings, operations)
         # What each open scope declared, with what the name was outside; a loop opens one for its variable and one for its body.
         self._scopes: list[dict[str, Variable | None]] = []
-        self._handlers: dict[type[Node], Callable[[Any], None]] = {cls: getattr(self, name) for cls, name in _HANDLERS.items()}
+        self._handlers: dict[type[nd.Node], Callable[[Any], None]] = {
+            cls: getattr(self, name) for cls, name in _HANDLERS.items()
+        }
 
     def check(self) -> None:
         """Walk the whole program."""
@@ -230,18 +207,18 @@ class StatementChecker:
             else:
                 self._close(node)
 
-    def _open(self, owner: Node | None) -> None:
-        self._branching += isinstance(owner, If | Loop)
-        if isinstance(owner, Loop):
+    def _open(self, owner: nd.Node | None) -> None:
+        self._branching += isinstance(owner, nd.If | nd.Loop)
+        if isinstance(owner, nd.Loop):
             self._loops.append(owner)
             self.assigned_in.setdefault(id(owner), set())
             self._scopes.append({})
             self._declare(owner.var, Variable(DataType.U32, is_loop=True))
         self._scopes.append({})
 
-    def _close(self, owner: Node | None) -> None:
-        is_loop = isinstance(owner, Loop)
-        self._branching -= isinstance(owner, If | Loop)
+    def _close(self, owner: nd.Node | None) -> None:
+        is_loop = isinstance(owner, nd.Loop)
+        self._branching -= isinstance(owner, nd.If | nd.Loop)
         if is_loop:
             self._loops.pop()
         for _ in range(2 if is_loop else 1):
@@ -281,7 +258,7 @@ class StatementChecker:
             self._add(Rule.UNKNOWN_BUFFER, f"there is no buffer {quoted(name)}", "declare it, or name another", field)
         return buffer
 
-    def _let(self, node: Let) -> None:
+    def _let(self, node: nd.Let) -> None:
         dtype = self._expressions.type_of(node.value)
         if node.name in self._scopes[-1]:
             text = f"variable {quoted(node.name)} is declared twice in one body"
@@ -295,7 +272,7 @@ class StatementChecker:
             text = f"variable {quoted(name)} hides that of an enclosing body"
             self._add(Rule.SHADOWING, text, "use another name")
 
-    def _assign(self, node: Assign) -> None:
+    def _assign(self, node: nd.Assign) -> None:
         dtype = self._expressions.type_of(node.value)
         self._note_assignment(node.name)
         variable = self._expressions.variables.get(node.name)
@@ -313,7 +290,7 @@ class StatementChecker:
         for enclosing in self._loops:
             self.assigned_in[id(enclosing)].add(name)
 
-    def _store(self, node: Store) -> None:
+    def _store(self, node: nd.Store) -> None:
         buffer = self._written(node.buffer, "buffer")
         if isinstance(node.index, LitI32) and node.index.value < 0:
             self._expressions.type_of(node.index)
@@ -334,18 +311,18 @@ class StatementChecker:
             text = f"buffer {quoted(buffer.name)} holds {spelled(element)}, and is given {spelled(dtype)}"
             self._add(Rule.VALUE_TYPE, text, f"cast the value to {spelled(element)}", "value")
 
-    def _if(self, node: If) -> None:
+    def _if(self, node: nd.If) -> None:
         dtype = self._expressions.type_of(node.cond)
         if dtype is not None and dtype.wire_tag not in _CONDITIONS:
             text = f"the condition of an if must be u32 or bool, and is {spelled(dtype)}"
             self._add(Rule.CONDITION, text, "compare it", "cond")
 
-    def _loop(self, node: Loop) -> None:
+    def _loop(self, node: nd.Loop) -> None:
         self._want_u32(node.start, "start", "the start of a loop", Rule.LOOP_BOUND)
         self._want_u32(node.stop, "stop", "the stop of a loop", Rule.LOOP_BOUND)
         self._refuse_shadowing(node.var)
 
-    def _return(self, _node: Return) -> None:
+    def _return(self, _node: nd.Return) -> None:
         self._note_assignment(RETURNED)
         self._branching += 1
         following = self._walk.following
@@ -362,20 +339,20 @@ class StatementChecker:
         """Whether the program has anything that not every device has."""
         return self.asks_device or self._expressions.asks_device
 
-    def _barrier(self, node: Barrier) -> None:
+    def _barrier(self, node: nd.Barrier) -> None:
         self.barrier_in_doubt |= self._branching > 0
         if node.ordering is MemoryOrdering.RELAXED:
             text = "a barrier cannot be ordered RELAXED"
             self._add(Rule.BARRIER_ORDERING, text, "use ACQUIRE, RELEASE, ACQ_REL, SEQ_CST or GRID_SYNC")
 
-    def _indirect(self, node: IndirectDispatch) -> None:
+    def _indirect(self, node: nd.IndirectDispatch) -> None:
         self.asks_device = True
         self._named(node.count_buffer, "count_buffer")
         if node.count_offset % 4:
             text = f"the offset is {node.count_offset} bytes, which is not a multiple of 4"
             self._add(Rule.INDIRECT_OFFSET, text, "align the counts to 4 bytes", "count_offset")
 
-    def _copy(self, node: AsyncLoad | AsyncStore) -> None:
+    def _copy(self, node: nd.AsyncLoad | nd.AsyncStore) -> None:
         self._named(node.source, "source")
         self._written(node.destination, "destination")
         self._want_u32(node.offset, "offset", "the offset of a copy")
@@ -388,26 +365,26 @@ class StatementChecker:
                 text = f"{quoted(name)} is memory of an invocation's own, which is not copied"
                 self._add(Rule.LOCAL, text, "load and store its elements", field)
 
-    def _tag(self, node: AsyncLoad | AsyncStore | AsyncWait) -> None:
+    def _tag(self, node: nd.AsyncLoad | nd.AsyncStore | nd.AsyncWait) -> None:
         if not node.tag:
             self._add(Rule.TAG, "the tag of an asynchronous copy is empty", "name the copy", "tag")
 
-    def _trap(self, node: Trap) -> None:
+    def _trap(self, node: nd.Trap) -> None:
         self.asks_device = True
         self._want_u32(node.address, "address", "the address of a trap")
 
-    def _resume(self, _node: Resume) -> None:
+    def _resume(self, _node: nd.Resume) -> None:
         self.asks_device = True
 
-    def _body(self, _node: Block | Region) -> None:
+    def _body(self, _node: nd.Block | nd.Region) -> None:
         """Nothing can be wrong with it by itself."""
 
-    def _in_place(self, node: AllReduce | Broadcast) -> None:
+    def _in_place(self, node: nd.AllReduce | nd.Broadcast) -> None:
         buffer = self._collective(node.buffer, "buffer")
         if buffer is not None:
             self._written(node.buffer, "buffer")
 
-    def _between(self, node: AllGather | ReduceScatter) -> None:
+    def _between(self, node: nd.AllGather | nd.ReduceScatter) -> None:
         source, target = self._collective(node.input, "input"), self._collective(node.output, "output")
         if target is not None:
             self._written(node.output, "output")
@@ -426,36 +403,36 @@ class StatementChecker:
             return None
         return buffer
 
-    def _opaque(self, node: OpaqueNode) -> None:
+    def _opaque(self, node: nd.OpaqueNode) -> None:
         if not node.kind:
             self._add(Rule.OPAQUE_NODE, "an opaque node has no kind", "name the extension's kind")
 
-    def _unknown(self, node: Node) -> None:
+    def _unknown(self, node: nd.Node) -> None:
         text = f"{type(node).__name__} is not a node of this language"
         self._add(Rule.OPAQUE_NODE, text, "use OpaqueNode for what an extension defines")
 
 
-_HANDLERS: dict[type[Node], str] = {
-    Let: "_let",
-    Assign: "_assign",
-    Store: "_store",
-    If: "_if",
-    Loop: "_loop",
-    Return: "_return",
-    Block: "_body",
-    Region: "_body",
-    Barrier: "_barrier",
-    IndirectDispatch: "_indirect",
-    AsyncLoad: "_copy",
-    AsyncStore: "_copy",
-    AsyncWait: "_tag",
-    Trap: "_trap",
-    Resume: "_resume",
-    AllReduce: "_in_place",
-    Broadcast: "_in_place",
-    AllGather: "_between",
-    ReduceScatter: "_between",
-    OpaqueNode: "_opaque",
+_HANDLERS: dict[type[nd.Node], str] = {
+    nd.Let: "_let",
+    nd.Assign: "_assign",
+    nd.Store: "_store",
+    nd.If: "_if",
+    nd.Loop: "_loop",
+    nd.Return: "_return",
+    nd.Block: "_body",
+    nd.Region: "_body",
+    nd.Barrier: "_barrier",
+    nd.IndirectDispatch: "_indirect",
+    nd.AsyncLoad: "_copy",
+    nd.AsyncStore: "_copy",
+    nd.AsyncWait: "_tag",
+    nd.Trap: "_trap",
+    nd.Resume: "_resume",
+    nd.AllReduce: "_in_place",
+    nd.Broadcast: "_in_place",
+    nd.AllGather: "_between",
+    nd.ReduceScatter: "_between",
+    nd.OpaqueNode: "_opaque",
 }
 
 

@@ -16,13 +16,11 @@ from vyre_driver.checks import I64_MAX
 from vyre_driver.errors import InvalidContainer
 from vyre_driver.ir import dtypes
 from vyre_driver.ir.fields import refuse
-from vyre_driver.ir.predicates import LAYOUTS, TAGS
+from vyre_driver.ir.predicates import LAYOUTS, TAGS, ShapePredicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
-
-    from vyre_driver.ir.predicates import ShapePredicate
 
 
 MAGIC = b"VYRE"

@@ -22,7 +22,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, LinearType, MemoryHints, MemoryKind, output_places
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import SubgroupAdd, SubgroupReduce
+from vyre_driver.ir.expressions import Expr, SubgroupAdd, SubgroupReduce
 from vyre_driver.ir.fields import instance
 from vyre_driver.ir.layout import Step
 from vyre_driver.ir.operators import CollectiveOp, MemoryOrdering, OpaqueOp, SubgroupOp
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     import enum
     from collections.abc import Callable, Iterator, Mapping
 
-    from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.predicates import ShapePredicate
 

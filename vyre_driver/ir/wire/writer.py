@@ -15,23 +15,20 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver.ir import dtypes
-from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place, output_places
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType, MemoryHints, canonical_place, output_places
 from vyre_driver.ir.canonical import canonical_bytes, canonical_bytes_of_format_4, effects_out_of_order
 from vyre_driver.ir.expressions import BufferRef, Call, Cast, OpaqueExpr, SubgroupReduce
 from vyre_driver.ir.fields import encoded_text, refuse
-from vyre_driver.ir.nodes import OpaqueNode, op_id, spliced
+from vyre_driver.ir.nodes import Node, OpaqueNode, op_id, spliced
 from vyre_driver.ir.operators import SubgroupOp
-from vyre_driver.ir.terms import Traits, large_terms_within, terms_within
+from vyre_driver.ir.terms import Term, Traits, large_terms_within, terms_within
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.format import leb, predicate_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.ir.buffers import BufferDecl, MemoryHints
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.terms import Term
 
 _HEADER = struct.Struct("<4sHH")
 _THREE_U32 = struct.Struct("<III")

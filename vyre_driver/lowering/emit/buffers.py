@@ -13,17 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.binding.plan import BindingRole
+from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
 from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.ir.operators import AtomicOp
-from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.code import Code, cannot
 from vyre_driver.lowering.emit.kinds import U32, Form, Kind, kind_of
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Ins, Op, StorageClass
 
 if TYPE_CHECKING:
-    from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.code import Code
 
 
 class PushBlock:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit import floats, integers
-from vyre_driver.lowering.emit.code import Value, cannot
+from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.opcodes import Ins
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.code import Code
 
 _TWO_TO_31, _TWO_TO_32, _MINUS_TWO_TO_31 = 0x4F00_0000, 0x4F80_0000, 0xCF00_0000
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
-from vyre_driver.spirv.builder import FunctionBody
+from vyre_driver.spirv.builder import FunctionBody, ModuleBuilder
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Glsl, Ins, Op
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.blocks import LoopCuts
     from vyre_driver.lowering.emit.survey import Survey
     from vyre_driver.lowering.emit.target import LoweringTarget
-    from vyre_driver.spirv.builder import ModuleBuilder
 
 
 FULL = (0, U32_MAX)

@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit import floats, wide
-from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.code import Code, cannot
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.opcodes import Glsl, Ins, Op
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.code import Code
 
 _INFINITY = 0x7FF0 << 48
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
-from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.program import ROOT_GENERATORS
+from vyre_driver.ir.program import ROOT_GENERATORS, Program
 from vyre_driver.ir.walks import BODY_FIELDS, operand_paths
 from vyre_driver.lowering.emit.blocks import LoopCuts, counting, leave_unless, repeating
 from vyre_driver.lowering.emit.code import CannotLower, Code, Value, cannot
@@ -32,30 +32,13 @@ from vyre_driver.lowering.emit.target import (
     LoweringTarget,
     spec_constants,
 )
+from vyre_driver.spirv import opcodes
 from vyre_driver.spirv.builder import MAX_WORDS, BodyTooLong, ModuleBuilder
-from vyre_driver.spirv.opcodes import (
-    BUILT_IN_WORKGROUP_SIZE,
-    ENTRY_POINT,
-    GL_COMPUTE,
-    LOOP_CONTROL_NONE,
-    LOOP_CONTROL_UNROLL,
-    MODE_DENORM_FLUSH_TO_ZERO,
-    MODE_LOCAL_SIZE,
-    MODE_ROUNDING_MODE_RTE,
-    MODE_SIGNED_ZERO_INF_NAN_PRESERVE,
-    BuiltIn,
-    Capability,
-    Decoration,
-    Ins,
-    Op,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from vyre_driver.binding.plan import BindingPlan
-    from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.buffers import BufferVariable
     from vyre_driver.spirv.interface import SpecConstant
@@ -172,7 +155,7 @@ class Statements:
             ends.append(self._branch(no, condition, "otherwise", node.otherwise, merge, holds=False))
         code.label(merge)
         if len(ends) == 2 and all(ends):  # nothing comes here
-            code.effect(Ins.Unreachable)
+            code.effect(opcodes.Ins.Unreachable)
             code.terminated = True
         elif any(ends):
             code.assume(condition, holds=not ends[0])
@@ -202,14 +185,14 @@ class Statements:
             else:
                 start, stop = self._expressions.value(node.start), self._expressions.value(node.stop)
                 self._forget()
-                control = LOOP_CONTROL_UNROLL if 0 < _copies([node]) <= _MOST_COPIES else LOOP_CONTROL_NONE
+                control = opcodes.LOOP_CONTROL_UNROLL if 0 < _copies([node]) <= _MOST_COPIES else opcodes.LOOP_CONTROL_NONE
                 ends_early = ending is not None
                 with counting(code, start.id, stop.id, control=control, ends_early=ends_early) as (index, merge):
                     self._variables.declare(node.var, Value(index, U32))
                     self._turn(node, ending, merge)
                 if code.loop_cuts is not None and ending is not None:
                     is_below = code.loop_cuts.is_below(index, stop.id)
-                    code.loop_cuts.note(code.result(Ins.LogicalAnd, code.bool, is_below, self._still_holds(ending)))
+                    code.loop_cuts.note(code.result(opcodes.Ins.LogicalAnd, code.bool, is_below, self._still_holds(ending)))
         self._forget()
 
     def _still_holds(self, ending: If) -> int:
@@ -293,7 +276,7 @@ class _Emitter:
     ) -> None:
         self._program = program
         self._module = ModuleBuilder()
-        self._module.capability(Capability.Shader)
+        self._module.capability(opcodes.Capability.Shader)
         self._module.memory_model(0, _GLSL450)
         self._main = self._module.name(self._module.new_id(), "main")
         code = self._code = Code(self._module, target, survey(program))
@@ -346,17 +329,17 @@ class _Emitter:
         for constant in constants:
             kind = _KINDS[constant.scalar.kind]
             if kind is BOOL:
-                opcode = Op.SpecConstantTrue if constant.default_bits else Op.SpecConstantFalse
+                opcode = opcodes.Op.SpecConstantTrue if constant.default_bits else opcodes.Op.SpecConstantFalse
                 result = module.spec_constant(opcode, code.bool)
             else:
-                result = module.spec_constant(Op.SpecConstant, code.type_of(kind.form), constant.default_bits)
-            module.decorate(result, Decoration.SPEC_ID, constant.spec_id)
+                result = module.spec_constant(opcodes.Op.SpecConstant, code.type_of(kind.form), constant.default_bits)
+            module.decorate(result, opcodes.Decoration.SPEC_ID, constant.spec_id)
             if constant.spec_id < len(WORKGROUP_NAMES):
                 size.append(result)
             else:
                 values[constant.name] = Value(module.name(result, constant.name), kind)
-        whole = module.spec_constant(Op.SpecConstantComposite, code.vector(3), *size)
-        module.decorate(whole, Decoration.BUILT_IN, BUILT_IN_WORKGROUP_SIZE)
+        whole = module.spec_constant(opcodes.Op.SpecConstantComposite, code.vector(3), *size)
+        module.decorate(whole, opcodes.Decoration.BUILT_IN, opcodes.BUILT_IN_WORKGROUP_SIZE)
         self._size = size
         return values
 
@@ -368,15 +351,15 @@ class _Emitter:
             return
         builtins, size = self._expressions.builtins, self._program.workgroup_size
         if size[1] == size[2] == 1:
-            own = builtins.axis(BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID", 0)
+            own = builtins.axis(opcodes.BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID", 0)
         else:
-            own = builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
+            own = builtins.scalar(opcodes.BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
         for buffer in (one for one in shared if one.name in early):
             if buffer.count == math.prod(size):
                 self._memory.clear(buffer, own)
                 continue
             x, y, z = self._size
-            step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
+            step = code.op(opcodes.Ins.IMul, code.u32, code.op(opcodes.Ins.IMul, code.u32, x, y), z)
             with counting(code, own, code.const(buffer.count), step) as (index, _):
                 self._memory.clear(buffer, index)
         self._memory.barrier()
@@ -391,7 +374,7 @@ class _Emitter:
             rest = count % step
             end = code.hidden_constant(count - rest)  # or the compiler unrolls the loop
             with counting(code, code.const(0), end, code.const(step)) as (index, _):
-                self._clear(buffers, [code.op(Ins.IAdd, code.u32, index, code.const(place)) for place in range(step)])
+                self._clear(buffers, [code.op(opcodes.Ins.IAdd, code.u32, index, code.const(place)) for place in range(step)])
             self._clear(buffers, map(code.const, range(count - rest, count)))
 
     def _clear(self, buffers: Iterable[BufferVariable], indices: Iterable[int]) -> None:
@@ -407,20 +390,20 @@ class _Emitter:
             function = module.name(self._code.end(), "program")
             module.function += cuts.main(self._main, function)
         interface = list(self._expressions.builtins.interface.values())
-        module.entry_point(GL_COMPUTE, self._main, ENTRY_POINT, interface)
-        module.execution_mode(self._main, MODE_LOCAL_SIZE, *self._program.workgroup_size)
+        module.entry_point(opcodes.GL_COMPUTE, self._main, opcodes.ENTRY_POINT, interface)
+        module.execution_mode(self._main, opcodes.MODE_LOCAL_SIZE, *self._program.workgroup_size)
         self._float_controls()
 
     def _float_controls(self) -> None:
         """Ask for the IR's floats where the device can be asked: Vulkan leaves subnormals, signs, NaNs and rounding to it."""
         module, code = self._module, self._code
-        if not module.declares(Op.TypeFloat, 32):
+        if not module.declares(opcodes.Op.TypeFloat, 32):
             return
-        modes = [(PRESERVE, Capability.SignedZeroInfNanPreserve, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
+        modes = [(PRESERVE, opcodes.Capability.SignedZeroInfNanPreserve, opcodes.MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
         if code.target.strict:
             modes += [
-                (FLUSH, Capability.DenormFlushToZero, MODE_DENORM_FLUSH_TO_ZERO),
-                (ROUND_TO_EVEN, Capability.RoundingModeRTE, MODE_ROUNDING_MODE_RTE),
+                (FLUSH, opcodes.Capability.DenormFlushToZero, opcodes.MODE_DENORM_FLUSH_TO_ZERO),
+                (ROUND_TO_EVEN, opcodes.Capability.RoundingModeRTE, opcodes.MODE_ROUNDING_MODE_RTE),
             ]
         for control, capability, mode in modes:
             if control in code.target.features:

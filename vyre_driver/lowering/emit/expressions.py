@@ -13,27 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.checks import U32_MAX
+from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.dtypes import WIDE_LITERALS
-from vyre_driver.ir.expressions import (
-    Atomic,
-    BufferRef,
-    BufLen,
-    Call,
-    Cast,
-    Fma,
-    InvocationId,
-    Load,
-    LocalId,
-    Select,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupReduce,
-    SubgroupShuffle,
-    SubgroupSize,
-    WorkgroupId,
-)
-from vyre_driver.ir.extensions import EXTENSIONS, application
+from vyre_driver.ir.extensions import EXTENSIONS, Application, application
 from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.operators import SubgroupOp
 from vyre_driver.ir.terms import Traits
@@ -41,15 +24,11 @@ from vyre_driver.lowering.emit import casts, floats, integers, operators, wide
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.floats import hidden_float, with_its_sign
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, Kind, kind_of
-from vyre_driver.lowering.emit.memory import Place
+from vyre_driver.lowering.emit.memory import Memory, Place
 from vyre_driver.spirv.opcodes import GROUP_REDUCE, BuiltIn, Capability, Ins, Op, Scope, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from vyre_driver.ir.expressions import Expr
-    from vyre_driver.ir.extensions import Application
-    from vyre_driver.lowering.emit.memory import Memory
 
 
 _PART_BITS = 16
@@ -69,7 +48,7 @@ _OF_FORM = {
 _REDUCTIONS = {(op, form): number for form, numbers in _OF_FORM.items() for op, number in numbers.items()}
 
 
-def _reduce(code: Code, term: SubgroupReduce, value: Value) -> Value:
+def _reduce(code: Code, term: ex.SubgroupReduce, value: Value) -> Value:
     """Return the values of the active invocations, combined; of floats in the device's order."""
     code.module.capability(Capability.GroupNonUniform)
     code.module.capability(Capability.GroupNonUniformArithmetic)
@@ -257,9 +236,9 @@ class Variables:
 
 _NOWHERE = LitU32(U32_MAX)  # no buffer has so many elements
 _IDS = {
-    InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),
-    WorkgroupId: (BuiltIn.WORKGROUP_ID, "gl_WorkGroupID"),
-    LocalId: (BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID"),
+    ex.InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),
+    ex.WorkgroupId: (BuiltIn.WORKGROUP_ID, "gl_WorkGroupID"),
+    ex.LocalId: (BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID"),
 }
 
 
@@ -311,35 +290,35 @@ class Expressions:
         self.variables = Variables(code)
         self.builtins = Builtins(code)
         self._memo: dict[int, Value] = {}
-        handlers: dict[type[Expr], Callable[[Any], Value]] = {
+        handlers: dict[type[ex.Expr], Callable[[Any], Value]] = {
             LitU32: lambda term: Value(code.const(term.value), U32),
             LitI32: lambda term: Value(code.const_i32(term.value), I32),
             LitF32: lambda term: Value(code.const_f32(term.bits), F32),
             LitBool: lambda term: Value(code.const_bool(value=term.value), BOOL),
             OpaqueExpr: self._opaque,
             Var: lambda term: self.variables.read(term.name),
-            BufLen: lambda term: Value(memory.buffers.length(term.buffer), U32),
-            Load: lambda term: memory.load(term, term.buffer, self.place(term.index)),
-            InvocationId: self._index,
-            WorkgroupId: self._index,
-            LocalId: self._index,
+            ex.BufLen: lambda term: Value(memory.buffers.length(term.buffer), U32),
+            ex.Load: lambda term: memory.load(term, term.buffer, self.place(term.index)),
+            ex.InvocationId: self._index,
+            ex.WorkgroupId: self._index,
+            ex.LocalId: self._index,
             Binary: self._binary,
             Unary: lambda term: operators.unary(code, term, term.op, self.value(term.operand)),
-            Select: self._select,
-            Cast: self._cast,
-            Fma: self._fma,
-            Atomic: self._atomic,
-            Call: self._call,
-            BufferRef: lambda term: cannot(term, f"the buffer {term.buffer!r} as a value", "a load of one of its elements"),
-            SubgroupReduce: lambda term: _reduce(code, term, self.value(term.value)),
-            SubgroupShuffle: self._shuffle,
-            SubgroupBallot: lambda term: _ballot(code, self.condition(term.cond)),
-            SubgroupLocalId: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID, "gl_SubgroupInvocationID"),
-            SubgroupSize: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_SIZE, "gl_SubgroupSize"),
+            ex.Select: self._select,
+            ex.Cast: self._cast,
+            ex.Fma: self._fma,
+            ex.Atomic: self._atomic,
+            ex.Call: self._call,
+            ex.BufferRef: lambda term: cannot(term, f"the buffer {term.buffer!r} as a value", "a load of one of its elements"),
+            ex.SubgroupReduce: lambda term: _reduce(code, term, self.value(term.value)),
+            ex.SubgroupShuffle: self._shuffle,
+            ex.SubgroupBallot: lambda term: _ballot(code, self.condition(term.cond)),
+            ex.SubgroupLocalId: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID, "gl_SubgroupInvocationID"),
+            ex.SubgroupSize: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_SIZE, "gl_SubgroupSize"),
         }
         self._handlers = handlers
 
-    def value(self, term: Expr) -> Value:
+    def value(self, term: ex.Expr) -> Value:
         """Return the value of an expression."""
         found = self._memo.get(id(term))
         if found is not None:
@@ -351,16 +330,16 @@ class Expressions:
             self._memo.clear()
         return result
 
-    def place(self, term: Expr) -> Place:
+    def place(self, term: ex.Expr) -> Place:
         """Return an index, and the condition without which it is out of range: of a select of an index or the greatest u32."""
-        if isinstance(term, Select) and term.false_value == _NOWHERE:
+        if isinstance(term, ex.Select) and term.false_value == _NOWHERE:
             within = self.condition(term.cond)
             inside = self.value(term.true_value)
             if inside.kind is U32:
                 return Place(inside.id, within)
         return Place(self.value(term).id)
 
-    def condition(self, term: Expr) -> int:
+    def condition(self, term: ex.Expr) -> int:
         """Return whether a u32 or a bool holds, as a bool."""
         return casts.truth(self._code, self.value(term))
 
@@ -372,10 +351,10 @@ class Expressions:
         left = self.value(term.left)
         return operators.binary(self._code, term, term.op, left, self.value(term.right))
 
-    def _index(self, term: InvocationId | WorkgroupId | LocalId) -> Value:
+    def _index(self, term: ex.InvocationId | ex.WorkgroupId | ex.LocalId) -> Value:
         built_in, name = _IDS[type(term)]
         result = self.builtins.axis(built_in, name, term.axis)
-        if isinstance(term, LocalId):
+        if isinstance(term, ex.LocalId):
             self._code.ranges.setdefault(result, (0, self._size[term.axis] - 1))
         return Value(result, U32)
 
@@ -386,7 +365,7 @@ class Expressions:
             cannot(term, f"an expression of kind {term.kind!r}", "an extension that lowers it")
         return Value(wide.constant(self._code, int.from_bytes(term.payload, "little")), kind)
 
-    def _select(self, term: Select) -> Value:
+    def _select(self, term: ex.Select) -> Value:
         condition = self.condition(term.cond)
         yes, no = self.value(term.true_value), self.value(term.false_value)
         if yes.kind != no.kind:
@@ -405,7 +384,7 @@ class Expressions:
                 result = self._code.hide_number(result)
         return Value(result, yes.kind)
 
-    def _cast(self, term: Cast) -> Value:
+    def _cast(self, term: ex.Cast) -> Value:
         found = application(term)
         if found is not None:
             return self._extension(term, found)
@@ -418,7 +397,7 @@ class Expressions:
             return operators.apply(self._code, term, operator, [value])
         return casts.cast(self._code, term, value, target)
 
-    def _extension(self, term: Cast, found: Application) -> Value:
+    def _extension(self, term: ex.Cast, found: Application) -> Value:
         """Return an operator of ours: by its body, with its operands in the place of the parameters, or by itself."""
         operands = [self.value(one) for one in found.operands]
         body = body_of(found.operator.name)
@@ -431,16 +410,16 @@ class Expressions:
             del self._memo[id(one)]
         return result
 
-    def _fma(self, term: Fma) -> Value:
+    def _fma(self, term: ex.Fma) -> Value:
         operands = [self.value(one).id for one in (term.a, term.b, term.c)]
         return Value(floats.fma(self._code, *operands), F32)
 
-    def _atomic(self, term: Atomic) -> Value:
+    def _atomic(self, term: ex.Atomic) -> Value:
         index = self.place(term.index)
         expected = None if term.expected is None else self.value(term.expected).id
         return self.memory.atomic(term, index, expected, self.value(term.value).id)
 
-    def _shuffle(self, term: SubgroupShuffle) -> Value:
+    def _shuffle(self, term: ex.SubgroupShuffle) -> Value:
         value, lane = self.value(term.value), self.value(term.lane)
         size = self._subgroup_fact(BuiltIn.SUBGROUP_SIZE, "gl_SubgroupSize")
         return _shuffle(self._code, value, lane.id, size.id)
@@ -449,5 +428,5 @@ class Expressions:
         self._code.module.capability(Capability.GroupNonUniform)
         return Value(self.builtins.scalar(built_in, name), U32)
 
-    def _call(self, term: Call) -> Value:
+    def _call(self, term: ex.Call) -> Value:
         cannot(term, f"a call of {term.op_id!r}", "the operation's body in place of the call, which ir.inline_calls puts there")

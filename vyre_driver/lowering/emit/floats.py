@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.lowering.emit.code import Choice, Code, Value, cannot
+from vyre_driver.lowering.emit.code import Choice, Code, Known, Value, cannot
 from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.lowering.emit.target import FLUSH
 from vyre_driver.spirv.opcodes import Decoration, Glsl, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from vyre_driver.lowering.emit.code import Known
 
 
 MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000, 0x0080_0000

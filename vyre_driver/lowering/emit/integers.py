@@ -10,13 +10,12 @@ import operator
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.lowering.emit.code import FULL
+from vyre_driver.lowering.emit.code import FULL, Code
 from vyre_driver.spirv.opcodes import Glsl, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.lowering.emit.code import Code
 
 _SHIFT_MASK = 31
 _SIGN = 0x8000_0000

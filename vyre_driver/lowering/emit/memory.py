@@ -18,7 +18,7 @@ from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
 from vyre_driver.lowering.emit import floats
 from vyre_driver.lowering.emit.blocks import retrying, when
-from vyre_driver.lowering.emit.buffers import Buffers
+from vyre_driver.lowering.emit.buffers import Buffers, BufferVariable
 from vyre_driver.lowering.emit.casts import as_number, cast
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.integers import sign_extended
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.buffers import BufferVariable
 
 
 _ATOMICS = {

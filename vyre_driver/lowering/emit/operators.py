@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import UNPACKED_BITS, BinOp, OpaqueOp, UnOp
 from vyre_driver.lowering.emit import casts, doubles, floats, integers, rounded_floats, wide
-from vyre_driver.lowering.emit.code import Value, cannot
+from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, I32, KINDS, U32, Form, Kind
 from vyre_driver.spirv.opcodes import Glsl, Ins
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.extensions import ExtensionOperator
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.code import Code
 
     Lowering = Callable[..., int]
 

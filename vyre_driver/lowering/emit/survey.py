@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, LocalId, WorkgroupId
+from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Expr, Fma, InvocationId, Load, LocalId, WorkgroupId
 from vyre_driver.ir.extensions import application
-from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS, expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from vyre_driver.ir.expressions import Expr
-    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.errors import InvalidSpecialization
 from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
 from vyre_driver.ir.nodes import Let
-from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.terms import Term, terms_within
 from vyre_driver.spirv.interface import SpecConstant
 from vyre_driver.spirv.layout import Scalar
 from vyre_driver.spirv.opcodes import Capability, float_control
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.terms import Term
     from vyre_driver.target.config import SourceLines
 
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import stable_environ
+from forked import Forks
 
 from vyre_driver.errors import VyreError
 from vyre_driver.vulkan import enumerate_devices, select_device
@@ -152,17 +153,19 @@ def skip_or_fail(kind: str, reason: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the session's cache of Mesa, which the workers of pytest-xdist inherit, let it look around, and hear Ctrl-C.
+    """Make the session's caches, which the workers of pytest-xdist inherit, let Mesa look around, and hear Ctrl-C.
 
     A shell that runs something in the background has it ignore Ctrl-C, and all that it starts.
     """
     stable_environ.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if "MESA_SHADER_CACHE_DIR" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="vyre-tests-mesa-", ignore_cleanup_errors=True)
-        config.add_cleanup(folder.cleanup)
-        os.environ["MESA_SHADER_CACHE_DIR"] = folder.name
+    for variable, kind in (("MESA_SHADER_CACHE_DIR", "mesa"), ("TESTS_GLSL_DIR", "glsl")):
+        if variable not in os.environ:
+            folder = tempfile.TemporaryDirectory(prefix=f"vyre-tests-{kind}-", ignore_cleanup_errors=True)
+            config.add_cleanup(folder.cleanup)
+            os.environ[variable] = folder.name
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # starting them was half of what importing numpy took
 
 
 def pytest_collection_finish() -> None:
@@ -259,6 +262,24 @@ def run_program() -> RunChild:
 def run_python(run_program: RunChild) -> RunChild:
     """Run this Python with arguments."""
     return functools.partial(run_program, sys.executable)
+
+
+@pytest.fixture(scope="module")  # other modules look for processes that were left behind
+def _forks() -> Iterator[Forks]:
+    forks = Forks()
+    yield forks
+    forks.close()
+
+
+@pytest.fixture
+def run_forked(_forks: Forks) -> RunChild:
+    """Run a script or ``-c CODE`` as ``run_python`` does, where neither Python's start nor what is imported is looked at."""
+
+    def run(*arguments: str, env: Mapping[str, str | None] | None = None, hangs_after_s: float = HANGS_AFTER_S) -> Finished:
+        environment = {name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None}
+        return Finished(*_forks.run(arguments, environment, hangs_after_s))
+
+    return run
 
 
 @pytest.fixture

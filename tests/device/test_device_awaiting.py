@@ -29,8 +29,8 @@ pytestmark = pytest.mark.device
 
 @pytest.fixture
 def spin(opened: Driver) -> Spin:
-    """A dispatch of about 0.2 s."""
-    return Spin(opened, seconds=0.2)
+    """A dispatch of about 0.1 s."""
+    return Spin(opened, seconds=0.1)
 
 
 def pollers() -> int:
@@ -281,6 +281,6 @@ def test_awaits_that_are_given_up_leave_the_work_and_no_thread(opened: Driver, s
         "ctrl_c_in_a_wait_leaves_the_rest_usable",
     ],
 )
-def test_a_process_goes_on_and_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:
-    done = run_python("-W", "error", str(children / "awaiting.py"), case)
+def test_a_process_goes_on_and_ends_cleanly_when(run_forked: RunChild, children: Path, case: str) -> None:
+    done = run_forked("-W", "error", str(children / "awaiting.py"), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

@@ -27,6 +27,6 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("witness")]
         "the_process_exits_meanwhile",
     ],
 )
-def test_while_a_pipeline_is_compiled(run_python: RunChild, children: Path, tmp_path: Path, case: str) -> None:
-    done = run_python(str(children / "compiling.py"), case, env={"WITNESS_GATE": str(tmp_path / "gate")})
+def test_while_a_pipeline_is_compiled(run_forked: RunChild, children: Path, tmp_path: Path, case: str) -> None:
+    done = run_forked(str(children / "compiling.py"), case, env={"WITNESS_GATE": str(tmp_path / "gate")})
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.device
         "exits_with_a_daemon_thread_that_submits",
     ],
 )
-def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:
-    done = run_python("-W", "error", str(children / "endings.py"), case)
+def test_a_process_ends_cleanly_when(run_forked: RunChild, children: Path, case: str) -> None:
+    done = run_forked("-W", "error", str(children / "endings.py"), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -46,6 +46,6 @@ def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case:
         "exits_with_a_daemon_thread_that_waits",
     ],
 )
-def test_a_process_ends_cleanly_while_work_runs_when(run_python: RunChild, children: Path, case: str) -> None:
-    done = run_python("-W", "error", str(children / "endings.py"), case)
+def test_a_process_ends_cleanly_while_work_runs_when(run_forked: RunChild, children: Path, case: str) -> None:
+    done = run_forked("-W", "error", str(children / "endings.py"), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

@@ -86,7 +86,7 @@ def test_what_python_let_go_of_stays_until_the_handle_is_given_back(opened: Driv
 
 
 def test_a_submission_runs_on_while_it_is_asked_about(opened: Driver, vyre: c_table.Table) -> None:
-    spin = Spin(opened, 0.5)
+    spin = Spin(opened, 0.15)
     handle = vyre.bound_take(spin.bound, None)
     calls: list[tuple[Any, ...]] = [
         (vyre.bound_poll,),

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.device
 
 @pytest.fixture
 def spin(opened: Driver) -> Spin:
-    """A dispatch of about 0.2 s."""
-    return Spin(opened, seconds=0.2)
+    """A dispatch of about 0.1 s."""
+    return Spin(opened, seconds=0.1)
 
 
 def timed_out(driver: Driver, timeout: float) -> str:

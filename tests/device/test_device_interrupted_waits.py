@@ -12,6 +12,7 @@ import pytest
 pytestmark = pytest.mark.device
 
 HANGS_AFTER_S = 30
+PRESSES_AFTER_S = 0.25
 TIMES_OUT = """
 import gc, sys
 import numpy as np
@@ -55,14 +56,14 @@ print("closed", _layer.drop_ended())
 
 
 def output_after_ctrl_c(program: str) -> str:
-    """Return what a program prints that gets Ctrl-C each second once its dispatch has timed out."""
+    """Return what a program prints that gets Ctrl-C again and again once its dispatch has timed out."""
     with subprocess.Popen([sys.executable, "-c", TIMES_OUT + program], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         first = child.stdout.readline()
         ends = time.monotonic() + HANGS_AFTER_S
         try:
             while child.poll() is None and time.monotonic() < ends:
-                time.sleep(1)
+                time.sleep(PRESSES_AFTER_S)
                 child.send_signal(signal.SIGINT)
         finally:
             child.kill()

@@ -182,7 +182,7 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
         "forked_child_is_refused_before_hardware_is_looked_at",
     ],
 )
-def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:
+def test_a_process_ends_cleanly_when(run_forked: RunChild, children: Path, case: str) -> None:
     script = "lifetime_forks.py" if case.startswith("forked_") else "lifetime.py"
-    done = run_python(str(children / script), case)
+    done = run_forked(str(children / script), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

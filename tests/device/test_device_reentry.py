@@ -92,7 +92,7 @@ class Alarm:
 
     def set(self, call: Callable[[], object]) -> None:
         self.call = call
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def alarm() -> Iterator[Alarm]:
 def spin(alarm: Alarm, driver: Driver) -> Spin:
     """Work to be interrupted."""
     assert alarm.found is None
-    return Spin(driver, 0.5)
+    return Spin(driver, 0.2)
 
 
 def test_a_signal_handler_that_calls_the_kernel_that_it_interrupts_is_told_so(spin: Spin, alarm: Alarm) -> None:

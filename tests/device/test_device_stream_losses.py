@@ -53,7 +53,7 @@ def seen(results: Any) -> list[set[int]]:  # noqa: ANN401 -- an iterable of arra
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.15)
+    return Spin(place[0], 0.1)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def spin(place: tuple[Driver, bool, bool]) -> Spin:
     ],
 )
 def test_whatever_fails_what_was_given_is_right_and_the_rest_is_told(
-    run_python: RunChild, children: Path, kind: str, calls: str
+    run_forked: RunChild, children: Path, kind: str, calls: str
 ) -> None:
-    done = run_python(str(children / "streaming.py"), "failures", kind, calls, "-1", "-4")
+    done = run_forked(str(children / "streaming.py"), "failures", kind, calls, "-1", "-4")
     found = json.loads(done.stdout)
     assert (done.status, done.stderr, found["wrong"]) == (0, "", [])
     assert {name: count > 20 for name, count in found["errors"].items()} == {"DeviceOutOfMemory": True, "DeviceLost": True}
@@ -75,8 +75,8 @@ def test_whatever_fails_what_was_given_is_right_and_the_rest_is_told(
 
 @pytest.mark.parametrize("kind", ["cpu", "discrete"])
 @pytest.mark.parametrize("turns", [50, pytest.param(1000, marks=pytest.mark.thorough)])
-def test_after_ctrl_c_close_returns_and_the_driver_works(run_python: RunChild, children: Path, kind: str, turns: int) -> None:
-    done = run_python(str(children / "streaming.py"), "interrupts", kind, str(turns))
+def test_after_ctrl_c_close_returns_and_the_driver_works(run_forked: RunChild, children: Path, kind: str, turns: int) -> None:
+    done = run_forked(str(children / "streaming.py"), "interrupts", kind, str(turns))
     found = json.loads(done.stdout)
     assert (done.status, done.stderr, found["wrong"], found["ended early"] > turns / 10) == (0, "", [], True)
 

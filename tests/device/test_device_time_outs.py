@@ -28,7 +28,7 @@ void main() { total[0] += 1; }
 def spin() -> Iterator[Spin]:
     """Work that outlasts a wait."""
     with Driver() as opened:
-        yield Spin(opened, 1.0)
+        yield Spin(opened, 0.3)
 
 
 def test_a_call_waits_for_another_thread_s_call_of_its_kind_no_longer_than_it_was_told(spin: Spin) -> None:

@@ -151,8 +151,8 @@ TRAPS: dict[str, Callable[[PhysicalDevice], object]] = {
 
 @pytest.mark.parametrize("trap", TRAPS)
 def test_a_trap_of_kompute_is_an_error_or_a_right_result(
-    run_python: RunChild, children: Path, physical_device: PhysicalDevice, trap: str
+    run_forked: RunChild, children: Path, physical_device: PhysicalDevice, trap: str
 ) -> None:
-    done = run_python(str(children / "traps.py"), trap)
+    done = run_forked(str(children / "traps.py"), trap)
     assert (done.status, done.stderr) == (0, "")
     assert json.loads(done.stdout) == TRAPS[trap](physical_device)

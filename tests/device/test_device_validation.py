@@ -28,11 +28,12 @@ from validation_layer import (
     silent_kinds,
 )
 
-from vyre_driver import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from conftest import Finished, RunChild
+
+    from vyre_driver import SpirvModule
 
 CHILD = Path(__file__).parent / "children" / "validated.py"
 CASES = [
@@ -84,18 +85,18 @@ def _each_kind_reports(planted: Path) -> None:
         pytest.skip(complaint(silent))
 
 
-def validated(run_python: RunChild, tmp_path: Path, case: str) -> Finished:
+def validated(run_forked: RunChild, tmp_path: Path, case: str) -> Finished:
     """Run a case below the validator."""
     settings = tmp_path / "vk_layer_settings.txt"
     settings.write_text(SETTINGS, "utf-8")
     layers = os.pathsep.join([VALIDATOR, *filter(None, [os.environ.get("VK_INSTANCE_LAYERS")])])
     env = {"VK_INSTANCE_LAYERS": layers, "VK_LAYER_SETTINGS_PATH": str(settings)}
-    return run_python(str(CHILD), case, env=env, hangs_after_s=300)  # a newer layer takes longer over a hundred shaders
+    return run_forked(str(CHILD), case, env=env, hangs_after_s=300)  # a newer layer takes longer over a hundred shaders
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_validator_is_on_and_reports_nothing(run_python: RunChild, tmp_path: Path, case: str) -> None:
-    done = validated(run_python, tmp_path, case)
+def test_the_validator_is_on_and_reports_nothing(run_forked: RunChild, tmp_path: Path, case: str) -> None:
+    done = validated(run_forked, tmp_path, case)
     is_on = not STATUS.isdisjoint(identifiers(done.stdout))
     assert (done.status, done.stderr, is_on, messages(done.stdout)) == (0, "", True, [])
 
@@ -106,8 +107,8 @@ def test_the_validator_has_nothing_to_say_of_memory_that_is_exported(run_python:
     assert (done.status, done.stderr, messages(done.stdout)) == (0, "", [])
 
 
-def test_the_validator_reports_a_race_that_we_make(run_python: RunChild, tmp_path: Path) -> None:
-    done = validated(run_python, tmp_path, "race")
+def test_the_validator_reports_a_race_that_we_make(run_forked: RunChild, tmp_path: Path) -> None:
+    done = validated(run_forked, tmp_path, "race")
     names = sorted(name for name in identifiers(done.stdout) if name not in STATUS)  # either buffer may come first
     assert (done.status, names) == (0, ["SYNC-HAZARD-READ-AFTER-WRITE"] * 3 + ["SYNC-HAZARD-WRITE-AFTER-READ"] * 3)
 
@@ -141,7 +142,7 @@ def kernels() -> dict[str, SpirvModule]:
     }
     names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
     shipped = {name: shipped_module(name) for name in sorted(names)}
-    return shipped | {name: SpirvModule.from_glsl(text) for name, text in texts.items()}
+    return shipped | {name: child.glsl(text) for name, text in texts.items()}
 
 
 def test_spirv_val_accepts_every_shader(run_program: RunChild, tmp_path: Path) -> None:

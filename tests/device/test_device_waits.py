@@ -17,15 +17,15 @@ pytestmark = pytest.mark.device
 ATTEMPTS = 3  # of what a busy machine can disturb
 
 
-def run_case(run_python: RunChild, children: Path, case: str) -> Finished:
-    return run_python(str(children / "waits.py"), case, env={"LP_NUM_THREADS": "1"})
+def run_case(run_forked: RunChild, children: Path, case: str) -> Finished:
+    return run_forked(str(children / "waits.py"), case, env={"LP_NUM_THREADS": "1"})
 
 
 @pytest.mark.alone
-def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_python: RunChild, children: Path) -> None:
+def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_forked: RunChild, children: Path) -> None:
     shares = []
     for _ in range(ATTEMPTS):
-        done = run_case(run_python, children, "ticks_while_another_thread_waits")
+        done = run_case(run_forked, children, "ticks_while_another_thread_waits")
         found = json.loads(done.stdout or "null")
         assert (done.status, done.stderr, found["enough turns"], found["runs"]) == (0, "", True, 1)
         shares.append(found["share"])
@@ -35,8 +35,8 @@ def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_pytho
 
 
 @pytest.mark.alone
-def test_a_run_lets_other_threads_run(run_python: RunChild, children: Path) -> None:
-    done = run_case(run_python, children, "ticks_during_a_run")
+def test_a_run_lets_other_threads_run(run_forked: RunChild, children: Path) -> None:
+    done = run_case(run_forked, children, "ticks_during_a_run")
     share = json.loads(done.stdout or "null")["share"]
     assert share > 0.3, share
 
@@ -53,19 +53,19 @@ def test_a_run_lets_other_threads_run(run_python: RunChild, children: Path) -> N
     ],
 )
 def test_ctrl_c_ends_the_wait_not_the_work_and_the_driver_works_on(
-    run_python: RunChild, children: Path, case: str, expected: dict[str, object]
+    run_forked: RunChild, children: Path, case: str, expected: dict[str, object]
 ) -> None:
-    done = run_case(run_python, children, case)
+    done = run_case(run_forked, children, case)
     assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
 
 
-def test_reads_of_several_threads_end_after_one_that_ctrl_c_ended(run_python: RunChild, children: Path) -> None:
-    done = run_case(run_python, children, "ctrl_c_in_a_read_then_threads_read")
+def test_reads_of_several_threads_end_after_one_that_ctrl_c_ended(run_forked: RunChild, children: Path) -> None:
+    done = run_case(run_forked, children, "ctrl_c_in_a_read_then_threads_read")
     expected = {"raised": True, "right": [True] * 4, "pending": 0}
     assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
 
 
-def test_a_signal_whose_handler_returns_ends_no_wait(run_python: RunChild, children: Path) -> None:
-    done = run_case(run_python, children, "a_handler_that_returns")
+def test_a_signal_whose_handler_returns_ends_no_wait(run_forked: RunChild, children: Path) -> None:
+    done = run_case(run_forked, children, "a_handler_that_returns")
     expected = {"handled": True, "not too early": True, "runs": 2}
     assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")

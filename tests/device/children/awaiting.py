@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.futures import DispatchFuture
 
 HANGS_AFTER_S = 50
-RUNS_FOR_S = 0.3
+RUNS_FOR_S = 0.1
 kept: list[object] = []
 
 

@@ -149,7 +149,7 @@ def interrupted(call: Callable[[], object]) -> bool:
 def with_work_that_lasts(play: Callable[[float], dict[str, object]], *wanted: str) -> dict[str, object]:
     """Play with work of so many seconds; with longer work as long as a busy machine ends it before what is wanted is so."""
     found: dict[str, object] = {}
-    for seconds in (0.4, 1.0, 3.0, 9.0):
+    for seconds in (0.15, 0.6, 3.0, 9.0):
         found = play(seconds)
         if all(found[name] for name in wanted):
             break

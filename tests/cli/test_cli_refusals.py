@@ -342,8 +342,8 @@ def test_a_process_of_its_own_says_the_same(run_cli: RunChild, refused: Refused)
     assert (done.status, done.stdout, done.stderr) == (2, "", f"vyre-driver: error {refused(*arguments)}\n")
 
 
-def test_help_is_for_every_verb(run_cli: RunChild) -> None:
-    done = {verb: run_cli(*verb, "--help") for verb in ((), ("devices",), ("run",), ("spirv",), ("stub",), ("demo",))}
+def test_help_is_for_every_verb(run_here: RunChild) -> None:
+    done = {verb: run_here(*verb, "--help") for verb in ((), ("devices",), ("run",), ("spirv",), ("stub",), ("demo",))}
     found = {verb: (child.status, child.stdout.split()[:2], child.stderr) for verb, child in done.items()}
     assert found == dict.fromkeys(done, (0, ["usage:", "vyre-driver"], ""))
 
@@ -461,7 +461,9 @@ import sys, tempfile
 tempfile._candidate_tempdir_list = lambda: []
 """
 RUNS_A_VERB = f"{NO_PLACE}from vyre_driver.cli import main\nsys.exit(main(sys.argv[1:]))"
-ONE_PROCESS = "from vyre_driver.cli import demo\ndemo._PROCESSES = (1,)\n"
+ONE_PROCESS = """from vyre_driver.cli import demo
+demo._PROCESSES, demo.JOBS = (1,), {name: demo.JOBS[name] for name in ("histogram", "mandelbrot")}
+"""
 OPENS = f"""{NO_PLACE}
 from vyre_driver import Driver
 Driver(allow_software=True, isolated=True).close()

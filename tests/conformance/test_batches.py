@@ -53,7 +53,7 @@ def test_a_job_gives_what_the_same_process_would(python: Path) -> None:
     [
         ("os.abort()", 60, "the process ended with signal 6 (SIGABRT)"),
         ("os._exit(3)", 60, "the process ended with status 3: "),
-        ("time.sleep(600)", 4, "no answer in 4 s"),
+        ("time.sleep(600)", 2, "no answer in 2 s"),
     ],
 )
 def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(
@@ -120,7 +120,7 @@ def test_a_job_of_hand_written_cases_counts_their_places() -> None:
 
 def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(python: Path) -> None:
     """The first job ends last."""
-    python.write_text(SPOILED_TWICE.format(what="time.sleep(1) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
+    python.write_text(SPOILED_TWICE.format(what="time.sleep(0.4) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
     found = run_batches(batches(SEEDS, 2), workers=3)
     why = {"seed 42": "the process ended with status 3: ", "seed 44": "the process ended with status 4: "}
     assert (found.asked, found.agreed, {one.case: one.why for one in found.failures}) == (5, 3, why)

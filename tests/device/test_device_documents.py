@@ -43,11 +43,11 @@ def ran(pages: dict[str, list[documents.Block]]) -> str:
     )
 
 
-def run_pages(run_python: RunChild, folder: Path, pages: dict[str, list[documents.Block]]) -> dict[str, list[str]]:
+def run_pages(run: RunChild, folder: Path, pages: dict[str, list[documents.Block]]) -> dict[str, list[str]]:
     given = folder / "pages.json"
     given.write_text(ran(pages), "utf-8")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = run_python(str(CHILD), str(given), env={"PATH": path}, hangs_after_s=110)
+    done = run(str(CHILD), str(given), env={"PATH": path}, hangs_after_s=110)
     assert done.status == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found
@@ -68,8 +68,8 @@ def differences(blocks: list[documents.Block], printed: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_the_blocks_of_a_document_print_what_it_shows(run_python: RunChild, tmp_path: Path, name: str) -> None:
-    printed = run_pages(run_python, tmp_path, {name: PAGES[name]})[name]
+def test_the_blocks_of_a_document_print_what_it_shows(run_forked: RunChild, tmp_path: Path, name: str) -> None:
+    printed = run_pages(run_forked, tmp_path, {name: PAGES[name]})[name]
     assert differences(PAGES[name], printed) == []
 
 

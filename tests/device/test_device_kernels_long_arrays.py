@@ -134,10 +134,10 @@ def test_the_extreme_candidates_are_right(opened: Driver, name: str, has_subgrou
         without_subgroups(kernel)
     wrong = []
     for candidate in (one for one in extremes(kernel) if greatest(kernel, one) % 2 == rest):
-        for count in (2, 1025, 300_007, 2**20 + 1):
+        for count in (2, 1025, 300_007):
             arrays, parameters = kernel.definition.example(size_of(name, count), count)
             wrong.append((str(candidate), count, check(kernel, *arrays, candidate=candidate, **parameters)))
-    assert (len(wrong) >= 2 * 4, [one for one in wrong if one[2] is not None]) == (True, [])
+    assert (len(wrong) >= 2 * 3, [one for one in wrong if one[2] is not None]) == (True, [])
 
 
 def with_workgroup(kernel: TunedKernel, workgroup: int) -> list[str | None]:

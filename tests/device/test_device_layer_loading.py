@@ -154,9 +154,9 @@ def test_the_loader_gets_by_a_colon_in_the_path(
     ids=str,
 )
 def test_no_variable_of_the_loaders_keeps_the_layer_out(
-    run_python: RunChild, children: Path, saxpy_file: str, variables: dict[str, str]
+    run_forked: RunChild, children: Path, saxpy_file: str, variables: dict[str, str]
 ) -> None:
-    done = run_python(str(children / "report.py"), saxpy_file, env=variables)
+    done = run_forked(str(children / "report.py"), saxpy_file, env=variables)
     assert done.status == 0, done.stderr
     assert json.loads(done.stdout) == {"package": str(PACKAGE), "secure": False, **LOADED}
 

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 
+# The second place has the writes of the first and the reads of the third.
+PLACES = ["shared with the host", pytest.param("writable by the host", marks=pytest.mark.thorough), "out of the host's reach"]
+
+
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 @pytest.mark.parametrize("first", WAYS)
 def test_whatever_comes_second_sees_what_the_first_did(place: tuple[Driver, bool, bool], first: str) -> None:
     scene = Scene(place[0])

@@ -149,7 +149,7 @@ def test_a_tuning_tells_of_the_code_of_each_candidate_that_was_made(isolate: boo
 
 @pytest.mark.usefixtures("_telling")
 def test_the_command_line_tells_it_of_the_best_and_as_json_of_all(run_cli: RunChild, tmp_path: Path) -> None:
-    command = ("tune", "run", "saxpy", "--size", "1000", "--seconds", "2", "--allow-software", "--force")
+    command = ("tune", "run", "saxpy", "--size", "1000", "--seconds", "0.3", "--allow-software", "--force")
     command += ("--file", str(tmp_path / "tuned.toml"))
     line = "Register Count 18446744073709551615, Stack Size -16, Occupancy 0.75, Spills True, From the Future None, "
     told = {"Register Count": 2**64 - 1, "Stack Size": -16, "Occupancy": 0.75, "Spills": True, "From the Future": None}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vyre_driver.cli import top
 from vyre_driver.cli.top import SeenDriver, look_at_all
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     base.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
     monkeypatch.setenv("VYRE_TOP", "1")
+    monkeypatch.setattr(top, "_INTERVAL_S", 0.1)
     return base / "vyre"
 
 
@@ -145,7 +147,7 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
         stack.callback(os.close, opened)
         address = f"/proc/self/fd/{opened}/{name}"
         served = refused = 0
-        until = time.monotonic() + 1.5
+        until = time.monotonic() + 0.5
         while time.monotonic() < until:  # thousands: idle ones, some that send garbage, and some that go at once
             peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             peer.setblocking(False)
@@ -163,7 +165,7 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
                 peer.close()
             else:
                 stack.enter_context(peer)
-        assert (served > 10, served < 1000, refused > 100) == (True, True, True)
+        assert (served > 10, served < 1000, refused > 30) == (True, True, True)
         deadline = time.monotonic() + SOON_S
         while not (drivers := look_at_all(5).drivers) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -196,7 +198,7 @@ def test_a_terminal_shows_it_again_and_again_until_ctrl_c(place: Path, started: 
     assert place
     started()
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "vyre_driver", "top"]
+    command = [sys.executable, "-c", "from vyre_driver.cli import main, top; top._INTERVAL_S = 0.1; main(['top'])"]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40"}
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE, env=env) as watched:
         os.close(theirs)

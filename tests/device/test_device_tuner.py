@@ -264,7 +264,7 @@ from vyre_driver.autotune.measure.tune import tune
 
 driver = Driver(autotune=AutotuneStore())
 try:
-    tune(TunedKernel(driver, TurningKernel((100, 1, 2), ((1, "endless"),))), budget=Budget(run_timeout=1.0))
+    tune(TunedKernel(driver, TurningKernel((100, 1, 2), ((1, "endless"),))), budget=Budget(run_timeout=0.3))
 except TuningFailed as error:
     print([one.status.name for one in error.context["outcomes"]])
     print(error.context["outcomes"][1].detail)

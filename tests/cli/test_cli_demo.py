@@ -38,12 +38,6 @@ void main() { if (gl_GlobalInvocationID.x < count) y[gl_GlobalInvocationID.x] = 
 """
 
 
-@pytest.fixture
-def refused(refused_here: Refused) -> Refused:
-    """In this process, which starts one for each job."""
-    return refused_here
-
-
 def prepare(directory: Path) -> tuple[str, ...]:
     """Make the demo's input in a directory, and return the options that name it."""
     (directory / "text").write_bytes(TEXT)

@@ -44,8 +44,9 @@ demo:  ## run the demonstration; its pictures and report go to build/demo
 docs: setup  ## build the documentation in build/site; a warning or a broken link is an error
 	.venv/bin/python docs/site/build_site.py
 
-# What Mesa has compiled is kept for the next run, under keys of the shader and of Mesa's build. check-all starts without.
+# What Mesa and the compiler of GLSL made is kept for the next run, under keys of the shader and of the compiler. check-all starts without.
 test: export MESA_SHADER_CACHE_DIR ?= $(CURDIR)/build/mesa-shaders
+test: export TESTS_GLSL_DIR ?= $(CURDIR)/build/glsl
 test: check  ## check, then run all tests but costly twins and packages: about a quarter of an hour on 2 cores
 	$(call run_tests,device$(,)validation$(,)extras$(,)redis,and not packaging and not thorough)
 

@@ -4,8 +4,9 @@ A test runs as a new user would: no ``VYRE_*`` variable is set, and home and cac
 asks for that. Only a test marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU;
 without the marker the refusal of CPU devices, which is the default, is what tests see.
 
-One cache is shared: Mesa's own of compiled shaders, below ours, lasts for the session, or as long as the folder that
-MESA_SHADER_CACHE_DIR names. A test of what a driver does on its very first pipeline is marked ``cold_mesa`` and starts without.
+Two caches are shared, for the session or as long as a folder that is named: Mesa's own of compiled shaders, below ours
+(MESA_SHADER_CACHE_DIR), and the SPIR-V of ``kernels.glsl`` (TESTS_GLSL_DIR). A test of what a driver does on its very first
+pipeline is marked ``cold_mesa`` and starts without the former.
 
 VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, ``cuda``, ``matrices``, or several with commas) makes a
 missing prerequisite a failure instead of a skip.
@@ -161,7 +162,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for variable, kind in (("MESA_SHADER_CACHE_DIR", "mesa"), ("TESTS_GLSL_DIR", "glsl")):
-        if variable not in os.environ:
+        if variable in os.environ:
+            Path(os.environ[variable]).mkdir(parents=True, exist_ok=True)
+        else:
             folder = tempfile.TemporaryDirectory(prefix=f"vyre-tests-{kind}-", ignore_cleanup_errors=True)
             config.add_cleanup(folder.cleanup)
             os.environ[variable] = folder.name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from kernels import glsl
 from lacking_devices import lack_features
 
 import vyre_driver.driver
@@ -183,7 +184,7 @@ def copied(request: pytest.FixtureRequest, opened: Driver) -> tuple[NDArray[Any]
     if feature not in opened.device.features:
         pytest.skip(f"{opened.device.name} has no {feature}")
     given = np.array([1, 2, 100, 3, 5, 7, 11], dtype)
-    return given, opened.compile(SpirvModule.from_glsl(typed(name, extension)))(given, out_shapes={"y": given.size})
+    return given, opened.compile(glsl(typed(name, extension)))(given, out_shapes={"y": given.size})
 
 
 def test_a_type_that_is_not_32_bits_wide_works_where_the_device_has_it(copied: tuple[NDArray[Any], Any]) -> None:
@@ -202,7 +203,7 @@ def test_a_type_whose_feature_the_device_lacks_is_refused(monkeypatch: pytest.Mo
         name = driver.device.name
         problem = f"{name!r} does not have shaderFloat64. Fix: rewrite it without, or choose another device."
         with pytest.raises(UnsupportedFeature) as refused:
-            driver.compile(SpirvModule.from_glsl(typed("double")))
+            driver.compile(glsl(typed("double")))
     assert str(refused.value) == f"the shader needs Float64, and {problem}"
 
 

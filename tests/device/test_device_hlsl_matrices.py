@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from kernels import glsl
 
 from vyre_driver import SpirvModule
 from vyre_driver.cli import main
@@ -127,7 +128,7 @@ def test_print_says_whose_rows_and_columns_they_are(tmp_path: Path) -> None:
     assert matrix_lines(SpirvModule.from_file(SLANG)) == [of_hlsl]
     assert matrix_lines(hlsl(COPIES.replace("TYPE", "float4").replace("[0][1]", "[1]"), tmp_path / "v.spv")) == []
     text = "#version 450\nlayout(binding = 0) buffer X { mat2x3 x[]; };\nvoid main() { x[0][1][2] = 1.0; }"
-    assert matrix_lines(SpirvModule.from_glsl(text)) == []
+    assert matrix_lines(glsl(text)) == []
 
 
 @pytest.mark.parametrize("generator", [14, 40])
@@ -150,8 +151,8 @@ def test_json_says_whose_rows_and_columns_they_are(tmp_path: Path, capsys: pytes
     assert convention(module.code) == {"as_in": "HLSL", "assumed": False}
     assert convention(without_source(module, 14).code) == {"as_in": "HLSL", "assumed": True}
     assert convention(without_source(module, 8).code) == {"as_in": "GLSL", "assumed": True}
-    assert convention(SpirvModule.from_glsl(text.replace("TYPE", "mat2x3")).code) == {"as_in": "GLSL", "assumed": False}
-    assert convention(SpirvModule.from_glsl(text.replace("TYPE", "vec2")).code) is None
+    assert convention(glsl(text.replace("TYPE", "mat2x3")).code) == {"as_in": "GLSL", "assumed": False}
+    assert convention(glsl(text.replace("TYPE", "vec2")).code) is None
 
 
 def test_without_a_source_language_matrices_are_taken_for_those_of_glsl(tmp_path: Path) -> None:

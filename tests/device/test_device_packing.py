@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from kernels import glsl
 
-from vyre_driver import Driver, SpirvModule
+from vyre_driver import Driver
 from vyre_driver.errors import InvalidInput, OutputNotWritten
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def test_a_header_stands_before_its_items(compiled: CompileText, driver: Driver)
 
 def test_numbers_of_every_width_keep_all_of_their_bits() -> None:
     with Driver() as driver:
-        kernel = driver.compile(SpirvModule.from_glsl(WIDE))
+        kernel = driver.compile(glsl(WIDE))
         dtype = kernel.plan.element_dtype("given")
         given = np.zeros(2, dtype)
         rng = np.random.default_rng(3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kernels import HEAD, glsl
 
-from vyre_driver import Driver, SpirvModule
+from vyre_driver import Driver
 from vyre_driver.errors import InvalidPushConstant
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_structures_are_given_by_their_members(compiled: CompileText) -> None:
 def test_numbers_of_64_bits_keep_all_of_them() -> None:
     push = {"first": 0.5, "d": 1 / 3, "i": -(2**62) - 1, "u": 2**64 - 3, "v": (np.pi, -1e300)}
     with Driver() as driver:
-        y, z = driver.compile(SpirvModule.from_glsl(WIDE))(push_constants=push, workgroups=(1,))
+        y, z = driver.compile(glsl(WIDE))(push_constants=push, workgroups=(1,))
     assert (y.tolist(), z.tolist()) == ([0.5, 1 / 3, np.pi, -1e300], [2**64 - 2**62 - 1, 2**64 - 3])
 
 

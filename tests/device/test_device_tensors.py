@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
+from kernels import glsl
 from literals import refusal
 
-from vyre_driver import Driver, SpirvModule, kernels
+from vyre_driver import Driver, kernels
 from vyre_driver.errors import InvalidInput
 from vyre_driver.lang import In, Index, InOut, Out, bf16, elementwise, f32, kernel
 
@@ -155,7 +156,7 @@ def test_python_kernels_take_tensors_of_bfloat16_without_a_device_too(monkeypatc
 
 
 def test_glsl_kernels_write_a_tensor_and_return_it_at_each_call(opened: Driver) -> None:
-    doubled, x = opened.compile(SpirvModule.from_glsl(DOUBLED)), numbers(6)
+    doubled, x = opened.compile(glsl(DOUBLED)), numbers(6)
     for given in (x, x, x.numpy(), opened.buffer(x)):
         out = torch.zeros(6)
         assert (doubled(given, out=out) is out, out.tolist()) == (True, [0, 2, 4, 6, 8, 10])
@@ -166,7 +167,7 @@ def test_glsl_kernels_write_a_tensor_and_return_it_at_each_call(opened: Driver) 
 
 def test_a_shader_of_words_takes_and_gives_the_bits_of_bfloat16(opened: Driver) -> None:
     copied, x, out = (
-        opened.compile(SpirvModule.from_glsl(COPIED_BITS)),
+        opened.compile(glsl(COPIED_BITS)),
         numbers(6, dtype="bfloat16"),
         numbers(6, dtype="bfloat16") + 7,
     )
@@ -174,7 +175,7 @@ def test_a_shader_of_words_takes_and_gives_the_bits_of_bfloat16(opened: Driver) 
 
 
 def test_streams_write_tensors_and_give_them_back(opened: Driver) -> None:
-    doubled, x = opened.compile(SpirvModule.from_glsl(DOUBLED)), numbers(6)
+    doubled, x = opened.compile(glsl(DOUBLED)), numbers(6)
     outs = [torch.zeros(6) for _ in range(3)]
     results = list(opened.stream(doubled, [x, x + 1, x + 2], out=outs))
     assert [result is out for result, out in zip(results, outs, strict=True)] == [True] * 3
@@ -183,7 +184,7 @@ def test_streams_write_tensors_and_give_them_back(opened: Driver) -> None:
 
 def test_isolated_kernels_write_a_tensor_and_return_it() -> None:
     with Driver(isolated=True) as isolated:
-        doubled, x = isolated.compile(SpirvModule.from_glsl(DOUBLED)), numbers(6)
+        doubled, x = isolated.compile(glsl(DOUBLED)), numbers(6)
         for _ in range(2):
             out = torch.zeros(6)
             assert (doubled(x, out=out) is out, out.tolist()) == (True, [0, 2, 4, 6, 8, 10])
@@ -214,7 +215,7 @@ def test_isolated_kernels_write_a_tensor_and_return_it() -> None:
     ids=["requires grad", "strided", "of another type"],
 )
 def test_a_tensor_that_cannot_be_written_is_refused_as_an_array_is(opened: Driver, out: object, message: str) -> None:
-    doubled = opened.compile(SpirvModule.from_glsl(DOUBLED))
+    doubled = opened.compile(glsl(DOUBLED))
     assert refusal(lambda: doubled(numbers(6), out=out)) == (InvalidInput, 2201, message)
 
 
@@ -240,7 +241,7 @@ def test_a_tensor_that_numpy_cannot_read_is_refused_with_the_words_of_pytorch(op
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32"])
 def test_the_fix_for_a_tensor_of_another_type_is_pytorchs(opened: Driver, dtype: str) -> None:
-    doubled = opened.compile(SpirvModule.from_glsl(DOUBLED))
+    doubled = opened.compile(glsl(DOUBLED))
     problem = f"input 'x' holds float32 and got an array of {dtype}. Fix: pass tensor.to(torch.float32)."
     tensor = torch.zeros(6, dtype=getattr(torch, dtype))
     assert refusal(lambda: doubled(tensor, out_shapes={"y": 6})) == (InvalidInput, 2201, problem)

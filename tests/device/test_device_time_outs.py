@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from kernels import TURNS, Spin
+from kernels import TURNS, Spin, glsl
 
-from vyre_driver import Driver, SpirvModule
+from vyre_driver import Driver
 from vyre_driver.errors import DispatchTimeout, InvalidInput
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_a_read_and_a_write_refuse_what_is_no_number_of_seconds(spin: Spin, time
 )
 def test_a_bound_kernel_runs_with_every_number_of_seconds(driver: Driver, timeout: Any) -> None:  # noqa: ANN401 -- any number
     total = driver.buffer(np.zeros(1, np.float32))
-    count = driver.compile(SpirvModule.from_glsl(ADD_ONE)).bind(total, workgroups=(1,))
+    count = driver.compile(glsl(ADD_ONE)).bind(total, workgroups=(1,))
     for _ in range(3):
         count.run(timeout)
     assert total.read().tolist() == [3.0]
@@ -86,7 +86,7 @@ def test_a_bound_kernel_runs_with_every_number_of_seconds(driver: Driver, timeou
 @pytest.mark.parametrize("timeout", [-1, -0.5, float("nan"), True, "1", -(10**400)], ids=lambda it: f"{it!r:.9}")
 def test_a_bound_kernel_refuses_what_is_no_number_of_seconds_and_does_not_run(driver: Driver, timeout: Any) -> None:  # noqa: ANN401 -- any number
     total = driver.buffer(np.zeros(1, np.float32))
-    count = driver.compile(SpirvModule.from_glsl(ADD_ONE)).bind(total, workgroups=(1,))
+    count = driver.compile(glsl(ADD_ONE)).bind(total, workgroups=(1,))
     with pytest.raises(InvalidInput, match="timeout is"):
         count.run(timeout)
     assert total.read().tolist() == [0.0]

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from kernels import glsl
 from literals import refusal
 
-from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InvalidInput, OutputNotWritten
 
 if TYPE_CHECKING:
     from conftest import CompileText
+
+    from vyre_driver import Driver
 
 pytestmark = pytest.mark.device
 
@@ -48,13 +50,13 @@ def read_back() -> tuple[list[float], list[int]]:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_one_view_wrote_the_others_read(driver: Driver, strict: bool) -> None:  # noqa: FBT001 -- a parameter of the test
-    kernel = driver.compile(SpirvModule.from_glsl(VIEWS))
+    kernel = driver.compile(glsl(VIEWS))
     found = kernel(FLOATS, out_shapes={"z": 40}, strict=strict)
     assert tuple(one.tolist() for one in found) == read_back()
 
 
 def test_a_bound_kernel_has_one_buffer_for_all_views(driver: Driver) -> None:
-    kernel = driver.compile(SpirvModule.from_glsl(VIEWS))
+    kernel = driver.compile(glsl(VIEWS))
     a, z = driver.buffer(FLOATS), driver.empty(40, np.uint32)
     kernel.bind(a, z).run()
     assert (a.read().tolist(), z.read().tolist()) == read_back()
@@ -72,7 +74,7 @@ def test_views_of_different_types_take_arrays_of_either_as_raw_bytes(compiled: C
 
 
 def test_a_buffer_smaller_than_the_largest_view_is_refused_and_the_driver_works_on(driver: Driver) -> None:
-    kernel = driver.compile(SpirvModule.from_glsl(VIEWS))
+    kernel = driver.compile(glsl(VIEWS))
     problem = "input_output 'a4' has 12 bytes, less than the 16 bytes that the largest of the shader's views of it takes"
     assert refusal(lambda: kernel(FLOATS[:3], out_shapes={"z": 40})) == (
         InvalidInput,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from kernels import glsl
 
 from vyre_driver.spirv.interface import SpecConstant
 from vyre_driver.spirv.layout import Scalar
@@ -55,7 +56,7 @@ DECLARED = {
 @pytest.mark.parametrize("declaration", DECLARED)
 def test_a_signature_shows_types_access_defaults_and_push_constants(declaration: str) -> None:
     body = "uint t = TILE;" if "TILE" in declaration else "double w = p.wide;" if "wide" in declaration else ""
-    assert SpirvModule.from_glsl(f"{HEAD}{declaration}\nvoid main() {{ {body} }}\n").signature == DECLARED[declaration]
+    assert glsl(f"{HEAD}{declaration}\nvoid main() {{ {body} }}\n").signature == DECLARED[declaration]
 
 
 @pytest.mark.parametrize(

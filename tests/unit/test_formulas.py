@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from assembler import BASE, assemble, op
+from kernels import glsl
 from literals import LIMITS, reflection, refusal
 
 from vyre_driver.binding.grid import check_shared_memory, local_size
@@ -178,7 +179,7 @@ void main() {
 
 @pytest.fixture(scope="module")
 def sized() -> Reflection:
-    return SpirvModule.from_glsl(SIZED).reflection
+    return glsl(SIZED).reflection
 
 
 def shared(found: Reflection, **specs: object) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from assembler import BASE, assemble, op
+from kernels import glsl
 from literals import refusal
 
 from vyre_driver.backends.reference import run
@@ -58,12 +59,12 @@ MORE_AXES = {
 
 @pytest.mark.parametrize("name", ONE_AXIS)
 def test_a_shader_that_looks_at_x_alone_is_known(name: str) -> None:
-    assert SpirvModule.from_glsl(HEAD + ONE_AXIS[name]).runnable.looks_beyond_x is False
+    assert glsl(HEAD + ONE_AXIS[name]).runnable.looks_beyond_x is False
 
 
 @pytest.mark.parametrize("name", MORE_AXES)
 def test_a_shader_that_looks_at_more_or_may_do_so_is_known(name: str) -> None:
-    assert SpirvModule.from_glsl(HEAD + MORE_AXES[name]).runnable.looks_beyond_x is True
+    assert glsl(HEAD + MORE_AXES[name]).runnable.looks_beyond_x is True
 
 
 INDEX = {  # a load of an index, %22, and of its y, %24
@@ -99,7 +100,7 @@ def test_of_several_entry_points_only_the_functions_that_one_comes_to_count() ->
 
 def test_whatever_the_functions_hold_is_read_within_the_module() -> None:
     dice = np.random.default_rng(7)
-    good = np.frombuffer(SpirvModule.from_glsl(HEAD + MORE_AXES["out param"]).code, np.uint32)
+    good = np.frombuffer(glsl(HEAD + MORE_AXES["out param"]).code, np.uint32)
     start = SpirvModule.from_bytes(good.tobytes()).interface.first_function
     for _ in range(3000):
         words = good.copy()
@@ -117,7 +118,7 @@ def test_stores_that_are_followed_against_the_order_of_the_code_are_found_or_cou
     moves = "".join(f"{one} = {other}; " for one, other in itertools.pairwise(names))
     text = f"void main() {{ uvec3 {' = uvec3(0), '.join(names)} = uvec3(0); for (uint k = 0u; k < 99u; k++) {{ {moves}"
     text += f"{names[-1]} = gl_GlobalInvocationID; }} y[0] = {names[0]}.y; }}"
-    assert SpirvModule.from_glsl(HEAD + text).runnable.looks_beyond_x is True
+    assert glsl(HEAD + text).runnable.looks_beyond_x is True
 
 
 def program(index: Expr, size: tuple[int, int, int] = (4, 1, 1)) -> Program:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 
 import pytest
+from kernels import glsl
 from spirv_machine import decoded
 
 from vyre_driver.errors import InvalidModule
@@ -34,7 +35,7 @@ def test_included_shaders_with_loops_are_valid_with_the_additions(name: str) -> 
 
 
 def test_a_branch_to_a_block_that_is_not_there_is_refused() -> None:
-    words = array.array("I", SpirvModule.from_glsl(HEAD + "void main() { while (made[0] > 1) made[0] /= 2; }").code)
+    words = array.array("I", glsl(HEAD + "void main() { while (made[0] > 1) made[0] /= 2; }").code)
     places = [at for at, word in enumerate(words) if word == 2 << 16 | Ins.Branch]
     words[places[-1] + 1] = words[3]
     with pytest.raises(InvalidModule) as raised:
@@ -54,7 +55,7 @@ def test_a_branch_to_a_block_that_is_not_there_is_refused() -> None:
     ],
 )
 def test_shaders_with_and_without_loops_are_told_apart(text: str, has: bool) -> None:  # noqa: FBT001 -- what is expected
-    assert has_loops(SpirvModule.from_glsl(HEAD + text).code) is has
+    assert has_loops(glsl(HEAD + text).code) is has
 
 
 @pytest.mark.parametrize(
@@ -67,5 +68,5 @@ def test_shaders_with_and_without_loops_are_told_apart(text: str, has: bool) -> 
     ],
 )
 def test_each_way_into_a_loop_and_out_of_it_has_an_addition_and_no_turn_has(body: str, additions: int) -> None:
-    code = SpirvModule.from_glsl(f"{HEAD}void main() {{ {body} }}").code
+    code = glsl(f"{HEAD}void main() {{ {body} }}").code
     assert opcodes(with_balance(code, 1, "it")).count(Ins.AtomicIAdd) == additions

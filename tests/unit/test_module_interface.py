@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from assembler import BASE, assemble, invalid, op, text
+from kernels import glsl
 from literals import BOOL, F32, I32, U32, refusal
 
 from vyre_driver.errors import InvalidModule
@@ -27,7 +28,7 @@ HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
 
 
 def interface(declarations: str, body: str = "") -> ModuleInterface:
-    return SpirvModule.from_glsl(f"{HEAD}{declarations}\nvoid main() {{ {body} }}\n").interface
+    return glsl(f"{HEAD}{declarations}\nvoid main() {{ {body} }}\n").interface
 
 
 def assembled(**parts: list[int]) -> ModuleInterface:

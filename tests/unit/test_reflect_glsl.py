@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from assembler import byte_swapped, unsupported
+from kernels import glsl
 from literals import BOOL, F32, FLOATS, I32, U32, UINTS, refusal
 
 from vyre_driver.spirv.interface import LocalSize, SpecConstant
@@ -78,7 +79,7 @@ def test_a_workgroup_that_nobody_can_choose_is_one_that_every_device_has() -> No
 
 
 def reflect_glsl(declarations: str, body: str = "") -> Reflection:
-    return SpirvModule.from_glsl(f"{HEAD}{declarations}\nvoid main() {{ {body} }}\n").reflection
+    return glsl(f"{HEAD}{declarations}\nvoid main() {{ {body} }}\n").reflection
 
 
 def only_buffer(declarations: str, body: str = "") -> BufferInterface:
@@ -295,12 +296,12 @@ def test_a_specialization_constant_of_64_bits_is_refused() -> None:
 )
 def test_the_workgroup_size_is_literal_or_by_specialization_id(layout: str, expected: tuple[LocalSize, ...]) -> None:
     source = f"#version 450\nlayout({layout}) in;\n{OUTPUT}void main() {{ }}\n"
-    assert SpirvModule.from_glsl(source).reflection.local_size == expected
+    assert glsl(source).reflection.local_size == expected
 
 
 def test_a_workgroup_size_by_id_is_a_constant_that_can_be_given_by_a_name() -> None:
     source = f"#version 450\nlayout(local_size_x = 32, local_size_x_id = 5) in;\n{OUTPUT}void main() {{ }}\n"
-    assert SpirvModule.from_glsl(source).reflection.spec_constants == (SpecConstant("constant_5", 5, U32, 32),)
+    assert glsl(source).reflection.spec_constants == (SpecConstant("constant_5", 5, U32, 32),)
 
 
 def test_a_shader_that_uses_subgroups_names_their_capabilities() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernels import glsl
 from literals import refusal
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput
-from vyre_driver.spirv.module import SpirvModule
 
 FLOATS, OTHERS = np.zeros(8, np.float32), np.zeros(8, np.float32)
 
@@ -20,7 +20,7 @@ def plan(x: str, y: str, z: str = "") -> BindingPlan:
         f"layout(binding = {place}) {kind} buffer B{name} {{ float {name}[]; }};\n" for place, name, kind in declared
     )
     source = f"#version 450\nlayout(local_size_x = 64) in;\n{text}void main() {{ }}\n"
-    return BindingPlan.from_reflection(SpirvModule.from_glsl(source).reflection)
+    return BindingPlan.from_reflection(glsl(source).reflection)
 
 
 @pytest.mark.parametrize(("x", "y"), [("readonly restrict", ""), ("readonly", "restrict"), ("restrict writeonly", "readonly")])

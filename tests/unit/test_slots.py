@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from assembler import BASE, assemble, op, text
+from kernels import glsl
 from literals import refusal
 
 from vyre_driver.binding import BindingPlan
@@ -99,7 +100,7 @@ def test_every_size_that_each_of_the_views_takes_is_taken(kind: str) -> None:
 
 
 def contract(declarations: str, body: str) -> tuple[BufferInterface, ...]:
-    return SpirvModule.from_glsl(f"{HEAD}{declarations}void main() {{ {body} }}\n").reflection.buffers
+    return glsl(f"{HEAD}{declarations}void main() {{ {body} }}\n").reflection.buffers
 
 
 WORDS = "layout(binding = 2) {0} buffer A {{ uint a[]; }};\nlayout(binding = 2) {1} buffer B {{ uvec4 b[]; }};\n"
@@ -247,14 +248,14 @@ def test_all_views_of_a_binding_are_renumbered_alike_and_pass_spirv_val(tmp_path
 
 
 def test_views_at_bindings_that_kompute_has_are_left_as_they_are() -> None:
-    module = SpirvModule.from_glsl(
+    module = glsl(
         HEAD.replace("9", "0") + "layout(binding = 0) buffer Z { vec4 z[]; };\nvoid main() { y[1] = uint(z[0].x); }\n"
     )
     assert (module.runnable.is_rewritten, module.runnable.code is module.code) == (False, True)
 
 
 def plan() -> BindingPlan:
-    module = SpirvModule.from_glsl(HEAD + WORDS.format("readonly", "readonly") + "void main() { y[0] = a[0] + b[0].x; }\n")
+    module = glsl(HEAD + WORDS.format("readonly", "readonly") + "void main() { y[0] = a[0] + b[0].x; }\n")
     return BindingPlan.from_reflection(module.reflection)
 
 
@@ -269,9 +270,7 @@ def test_a_buffer_that_is_too_small_for_the_largest_view_is_refused_with_both_nu
 
 
 def test_a_count_of_an_output_that_is_too_small_for_the_largest_view_is_refused() -> None:
-    module = SpirvModule.from_glsl(
-        HEAD + WORDS.format("writeonly", "writeonly") + "void main() { a[0] = 1u; b[0].x = y[0]; }\n"
-    )
+    module = glsl(HEAD + WORDS.format("writeonly", "writeonly") + "void main() { a[0] = 1u; b[0].x = y[0]; }\n")
     found = BindingPlan.from_reflection(module.reflection)
     y = np.zeros(1, np.uint32)
     problem = "output 'a' has 12 bytes, less than the 16 bytes that the largest of the shader's views of it takes"
@@ -284,7 +283,7 @@ def test_a_count_of_an_output_that_is_too_small_for_the_largest_view_is_refused(
 
 
 def test_the_stub_and_the_signature_show_the_names_of_all_views() -> None:
-    module = SpirvModule.from_glsl(HEAD + WORDS.format("readonly", "readonly") + "void main() { y[0] = a[0] + b[0].x; }\n")
+    module = glsl(HEAD + WORDS.format("readonly", "readonly") + "void main() { y[0] = a[0] + b[0].x; }\n")
     signature = "kernel(a|b: u32[n]|vec4<u32>[n] in, y: u32[n] inout)"
     assert (module.signature, stub_of(module).splitlines()[0]) == (signature, f'"""<source>: {signature}"""')
     assert "        a: NDArray[np.uint32] | Buffer,\n        y: NDArray[np.uint32] | Buffer,\n" in stub_of(module)

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from kernels import glsl
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import (
@@ -87,7 +88,7 @@ def bind(driver: Driver, *buffers: Any, **options: object) -> BoundKernel:  # no
 
 def text(driver: Driver, body: str, specs: Any = None) -> Kernel:  # noqa: ANN401
     """Compile GLSL text."""
-    return driver.compile(SpirvModule.from_glsl(f"#version 450\n{body}"), specs)
+    return driver.compile(glsl(f"#version 450\n{body}"), specs)
 
 
 def declaring(driver: Driver, declaration: str, use: str = "") -> Kernel:

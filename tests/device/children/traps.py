@@ -18,9 +18,10 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
+from kernels import glsl
 
 import vyre_driver.driver
-from vyre_driver import Driver, SpirvModule, VyreError
+from vyre_driver import Driver, VyreError
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import enumerate_devices
 
@@ -158,9 +159,7 @@ def sizes_that_wrap() -> object:
     """4 GiB and 4 bytes is 4 bytes to kompute: refused before anything is allocated."""
     with roomy(max_storage_buffer_range=1 << 33) as driver:
         before = driver.context.device.layer.counters()
-        fill = driver.compile(
-            SpirvModule.from_glsl(HEAD + "layout(binding = 0) writeonly buffer A { uint a[]; };\nvoid main() { a[0] = 1u; }")
-        )
+        fill = driver.compile(glsl(HEAD + "layout(binding = 0) writeonly buffer A { uint a[]; };\nvoid main() { a[0] = 1u; }"))
         found = {
             "empty": said(lambda: driver.empty((1 << 30) + 1, np.uint32)),
             "exactly": said(lambda: driver.empty(1 << 30, np.uint32)),
@@ -191,7 +190,7 @@ def too_many_operations() -> object:
     """kompute segfaults when a Sequence has more operations than timestamps."""
     with Driver() as driver:
         resident = driver.buffer(np.zeros(1, np.uint32))
-        bound = driver.compile(SpirvModule.from_glsl(ADD)).bind(resident, workgroups=(1,))
+        bound = driver.compile(glsl(ADD)).bind(resident, workgroups=(1,))
         with driver.batch() as batch:
             for _ in range(3000):
                 batch.add(bound)
@@ -204,7 +203,7 @@ def oversize_push_constants() -> object:
         limit = driver.device.limits.max_push_constants_size // 4
         found = {}
         for words in (limit, limit + 1, 1 << 14):
-            module = SpirvModule.from_glsl(HEAD + WIDE % words + body % (words - 1))
+            module = glsl(HEAD + WIDE % words + body % (words - 1))
             wide = np.arange(words)
             found[str(words - limit if words < 1 << 14 else "16384")] = said(
                 lambda module=module, wide=wide: driver.compile(module)(
@@ -217,7 +216,7 @@ def oversize_push_constants() -> object:
 def a_grid_over_the_limit() -> object:
     with Driver() as driver:
         limit = driver.device.limits.max_compute_work_group_count[0]
-        kernel = driver.compile(SpirvModule.from_glsl(ADD))
+        kernel = driver.compile(glsl(ADD))
         resident = driver.buffer(np.zeros(1, np.uint32))
         return {
             "call": said(lambda: kernel(np.zeros(1, np.uint32), workgroups=(limit + 1,))),
@@ -229,7 +228,7 @@ def a_grid_over_the_limit() -> object:
 def constants_of_another_type() -> object:
     text = "layout(constant_id = 0) const bool B = true;\nlayout(constant_id = 1) const float F = 1;\n"
     text += "layout(binding = 0) buffer A { float a[]; };\nvoid main() { a[0] = B ? F : 0.0; }"
-    module = SpirvModule.from_glsl(HEAD + text)
+    module = glsl(HEAD + text)
     with Driver() as driver:
 
         def run(**specs: object) -> Callable[[], object]:

@@ -478,9 +478,14 @@ def test_an_isolated_driver_needs_no_temporary_directory(run_python: RunChild) -
 
 
 @pytest.mark.device
-def test_the_doctor_and_the_demo_need_no_temporary_directory(run_python: RunChild, tmp_path: Path) -> None:
+@pytest.mark.thorough
+def test_the_doctor_needs_no_temporary_directory(run_python: RunChild) -> None:
     checked = run_python("-c", RUNS_A_VERB, "doctor", env={"VYRE_ALLOW_SOFTWARE": "1"})
     assert ("verdict: " in checked.stdout, "error 2202" in checked.stderr) == (True, False)
+
+
+@pytest.mark.device
+def test_the_demo_needs_no_temporary_directory(run_python: RunChild, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"aaabbc")
     places = ("--files", str(tmp_path / "text"), "--out-dir", str(tmp_path))
     shown = run_python("-c", ONE_PROCESS + RUNS_A_VERB, "demo", *places)

@@ -26,7 +26,7 @@ ERROR_PAGES = {
     one.stem: documents.blocks(one.read_text("utf-8")) for one in sorted((ROOT / "vyre_driver/cli/error_pages").glob("*.md"))
 }
 # Whose commands examine the machine, tune or fill caches for seconds.
-SLOW = {"docs/guide/fleet.md", "docs/guide/install.md", "docs/guide/tuning.md"}
+SLOW = {f"docs/{name}.md" for name in ("conformance", "guide/caching", "guide/fleet", "guide/install", "guide/tuning")}
 RUN = [
     pytest.param(name, marks=pytest.mark.thorough) if name in SLOW else name
     for name, blocks in PAGES.items()

@@ -44,10 +44,10 @@ def refusing_layer(children: Path, data: Path, kind: str) -> dict[str, str]:
     [("implicit", "vkCreateDevice"), ("implicit", "vkCreateInstance"), ("explicit", "vkCreateDevice")],
 )
 def test_a_layer_that_refuses_a_device_is_named(  # noqa: PLR0913 -- four fixtures and a row of the table
-    run_python: RunChild, children: Path, tmp_path: Path, physical_device: PhysicalDevice, kind: str, call: str
+    run_forked: RunChild, children: Path, tmp_path: Path, physical_device: PhysicalDevice, kind: str, call: str
 ) -> None:
     env = refusing_layer(children, tmp_path / "data", kind)
-    done = run_python("-c", OPEN, env=env | {"REFUSED": call})
+    done = run_forked("-c", OPEN, env=env | {"REFUSED": call})
     error = (
         f"kompute cannot open {physical_device.name!r} ({call} returned -3); other Vulkan layers are active, which may have "
         f"refused it: {NAME}. Fix: switch off the layer at fault: vyre-driver doctor lists all, and tries it without them "
@@ -59,8 +59,8 @@ def test_a_layer_that_refuses_a_device_is_named(  # noqa: PLR0913 -- four fixtur
 
 @pytest.mark.parametrize("switch", [{"REFUSED": ""}, {"VK_LOADER_LAYERS_DISABLE": "~implicit~"}, {"VYRE_TEST_NO_LAYERS": "1"}])
 def test_without_the_layer_that_refuses_it_the_device_opens(
-    run_python: RunChild, children: Path, tmp_path: Path, switch: dict[str, str]
+    run_forked: RunChild, children: Path, tmp_path: Path, switch: dict[str, str]
 ) -> None:
     env = refusing_layer(children, tmp_path / "data", "implicit") | {"REFUSED": "vkCreateDevice"}
-    done = run_python("-c", OPEN, env=env | switch)
+    done = run_forked("-c", OPEN, env=env | switch)
     assert (done.status, done.stdout) == (0, "opened\n"), done.stderr

@@ -47,6 +47,7 @@ def test_what_repr_shows_is_one_line_that_steers_no_terminal() -> None:
 
 
 def test_a_name_makes_no_row_of_top(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(top, "_INTERVAL_S", 0.01)
     monkeypatch.setattr(top, "look_at_all", lambda _: Look(time.monotonic(), [SEEN], {}))
     assert main(["top", "--once"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from child_scenes import scenes
 from kernels import STEP, Spin, glsl
 from literals import refusal
 
@@ -265,22 +266,7 @@ def test_awaits_that_are_given_up_leave_the_work_and_no_thread(opened: Driver, s
     assert (spin.runs(), bound.submit().result(), no_poller_is_left()) == (3, None, True)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "forks_while_a_poller_lives",
-        "forks_in_a_callback",
-        "the_driver_is_dropped_while_a_future_is_awaited",
-        "the_driver_is_dropped_and_its_future_is_told_nobody_holds_it",
-        "closes_in_a_callback",
-        "exits_while_a_future_has_a_callback",
-        "exits_while_another_thread_awaits",
-        "exits_out_of_a_loop_that_awaits",
-        "exits_with_an_await_in_a_cycle",
-        "the_device_is_lost_while_many_wait",
-        "ctrl_c_in_a_wait_leaves_the_rest_usable",
-    ],
-)
+@pytest.mark.parametrize("case", scenes("awaiting.py"))
 def test_a_process_goes_on_and_ends_cleanly_when(run_forked: RunChild, children: Path, case: str) -> None:
     done = run_forked("-W", "error", str(children / "awaiting.py"), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from child_scenes import scenes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,16 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("witness")]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "another_thread_runs_meanwhile",
-        "another_thread_calls_meanwhile",
-        "ctrl_c_is_heard_after_it",
-        "a_fork_waits_for_it_and_its_child_compiles",
-        "the_process_exits_meanwhile",
-    ],
-)
+@pytest.mark.parametrize("case", scenes("compiling.py"))
 def test_while_a_pipeline_is_compiled(run_forked: RunChild, children: Path, tmp_path: Path, case: str) -> None:
     done = run_forked(str(children / "compiling.py"), case, env={"WITNESS_GATE": str(tmp_path / "gate")})
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

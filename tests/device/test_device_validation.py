@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from child_scenes import scenes
 from validation_layer import (
     REQUIRED,
     SETTINGS,
@@ -36,33 +37,9 @@ if TYPE_CHECKING:
     from vyre_driver import SpirvModule
 
 CHILD = Path(__file__).parent / "children" / "validated.py"
-CASES = [
-    "wide_numbers",
-    "bytes_that_fill_no_word",
-    "calls_whole_and_split",
-    "constants",
-    "required_subgroups",
-    "shipped_shaders",
-    "kernels_on_matrices",
-    "dispatches_on_the_devices_clock",
-    "kernels_for_long_arrays",
-    "chain_in_a_batch",
-    "resident_buffers",
-    "parts_of_buffers",
-    "parts_that_are_bound",
-    "pinned_arrays",
-    "streams",
-    "every_pair_in_order",
-    "pipelines_and_memory_shared",
-    "drivers_one_after_another",
-    "drivers_side_by_side",
-    "four_threads",
-    "time_out_then_next_run",
-    "close_with_work_running",
-    "dropped_with_work_running",
-    "failures_of_the_device",
-    "interrupted_once_made",
-]
+OTHERS = {"race", "memory_that_cuda_sees", "copy_both_ways", "main"}
+SCRIPTS = ["validated.py", "subgroups.py", "shipped_kernels.py", "parts.py", "order.py"]
+CASES = [case for script in SCRIPTS for case in scenes(script) if case not in OTHERS]
 
 pytestmark = [pytest.mark.device, pytest.mark.validation]
 

@@ -9,6 +9,7 @@ import numpy as np
 from vyre_driver.errors import DispatchFailed, UnsupportedFeature
 from vyre_driver.isolated.arena import copy_array, nbytes_of, place_in_arena, place_in_buffer
 from vyre_driver.kompute.attributes import setter
+from vyre_driver.kompute.blocks import longest_buffer
 from vyre_driver.kompute.buffer import Buffer, Storage
 from vyre_driver.kompute.elements import fill_by_copies
 from vyre_driver.runtime.room import Room
@@ -68,6 +69,7 @@ class IsolatedDevice:
         self.child = child
         self.driver = driver
         self.physical: PhysicalDevice = child.facts["device"]
+        self.longest_buffer = longest_buffer(self.physical.limits)
         self.features: frozenset[str] = child.facts["features"]
         self.layer = "in the child"
         self.in_use = IsolatedUse(self)

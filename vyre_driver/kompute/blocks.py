@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.vulkan.devices import DeviceLimits
     from vyre_driver.vulkan.layer._layer import Allocation, Arena
 
 _ONE_WORD = np.zeros(1, np.uint32)  # what kompute is asked for: the layer gives the tensor its length
@@ -207,6 +208,11 @@ class DeviceMemory:
         if wanted != least and least <= left + _STEP_BYTES:  # the limit is one of buffers
             sizes.append(least)
         return sizes
+
+
+def longest_buffer(limits: DeviceLimits) -> int:
+    """Return how many bytes one buffer of a device may have: kompute counts them in a uint32."""
+    return min(limits.max_storage_buffer_range, 2**32 - 4)
 
 
 def _rounded(byte_len: int, step: int) -> int:

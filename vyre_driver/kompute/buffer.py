@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
@@ -43,22 +42,32 @@ _numbers = itertools.count(1)
 class Storage:
     """The memory that a buffer and its views share."""
 
-    __slots__ = ("gpu", "is_closed", "lifetime", "lock", "memory", "number")
+    __slots__ = ("_lifetime", "gpu", "is_closed", "lock", "memory", "number")
 
     def __init__(self, memory: TensorBuffer | None, gpu: Gpu | None = None) -> None:
         self.memory = memory
         self.gpu = gpu
         self.number = next(_numbers)
         self.is_closed = False
-        self.lifetime = Lifetime()
+        self._lifetime: Lifetime | None = None
         self.lock = call_lock("the buffer")
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """What goes when the memory is closed or collected; made when it is first asked for, which few buffers are."""
+        if self.is_closed:
+            return _ENDED
+        lifetime = self._lifetime
+        if lifetime is None:
+            lifetime = self._lifetime = Lifetime()  # of two threads one has a watch that ends at once
+        return lifetime
 
     def close(self) -> None:
         """Let the memory go, once nothing is bound to it."""
         with self.lock:
             self.is_closed = True  # before the memory goes, for those who look for that without the lock
             self.memory = None
-            self.lifetime = _ENDED
+            self._lifetime = None
 
 
 class Buffer(ArrayFacts, NoArithmetic):
@@ -86,13 +95,19 @@ class Buffer(ArrayFacts, NoArithmetic):
     ) -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
         self._set_facts(device, checked_shape(shape), checked_dtype(dtype), name, 0)
-        check_sizes(device, [("a resident buffer", self.nbytes)])
+        byte_len, element_bytes = self.nbytes, self.dtype.itemsize
+        if byte_len > device.longest_buffer:
+            check_sizes(device, [("a resident buffer", byte_len)])
         _set_is_view(self, False)
-        gpu = sharing_gpu(device, share)
-        allocate: Any = device.allocate or partial(TensorBuffer, device)
-        memory = allocate(self.nbytes, self.dtype.itemsize, gpu, name) if self.nbytes else None
-        _set_storage(self, Storage(memory, gpu))
-        _set_form(self, self._storage.number)
+        gpu = None if share is None else sharing_gpu(device, share)
+        memory: TensorBuffer | None = None
+        if byte_len and device.allocate is not None:
+            memory = device.allocate(byte_len, element_bytes, gpu, name)
+        elif byte_len:
+            memory = TensorBuffer(device, byte_len, element_bytes, gpu, name)
+        storage = Storage(memory, gpu)
+        _set_storage(self, storage)
+        _set_form(self, storage.number)
 
     @property
     def is_closed(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vyre_driver import settings
 from vyre_driver.errors import DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
-from vyre_driver.kompute.blocks import DeviceMemory, stand_in
+from vyre_driver.kompute.blocks import DeviceMemory, longest_buffer, stand_in
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.first import end_first, submit_first
 from vyre_driver.kompute.movers import Movers
@@ -48,7 +48,7 @@ class KomputeDevice:
     """
 
     backend_id = BACKEND_ID
-    allocate: Callable[[int, int, Any], Any] | None = None
+    allocate: Callable[[int, int, Any, str], Any] | None = None
     """What gives the memory of a resident buffer, where that is not a ``TensorBuffer``."""
 
     def __init__(self, physical: PhysicalDevice, owner: DeviceOwner = NO_OWNER, *, robust: str | None = None) -> None:
@@ -93,6 +93,7 @@ class KomputeDevice:
         heaps = physical.memory_heaps
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
+        self.longest_buffer = longest_buffer(physical.limits)
         self._is_lost_at_end = False
         self.features = frozenset(self._wanted_features())
         self._manager, self.layer = self._open()

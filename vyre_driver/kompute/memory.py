@@ -40,7 +40,6 @@ _HALF_BYTES = 2
 LONGEST_PATTERN = 16
 _STAGED_BYTES = 1 << 24  # at once
 _PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
-_MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 LEAST_PINNED_WRITE = 1 << 19  # from here on the device's own copy is quicker than the host's to mapped memory: 35 us on an H200
 LONG_BYTES = 1 << 26  # from here on by a mover: through mapped memory threads write 32 GB/s on an H200, and the bus moves 51
 _READ_OVER_BUS_BYTES = 256  # take 2 to 4 us on an H200, where a copy to the staging buffer takes 5 us for any few bytes
@@ -63,7 +62,9 @@ class TensorBuffer:
     ``KomputeDevice.in_use`` and a lock of this buffer's.
     """
 
-    cuda: CudaMemory | None = None
+    # What is asked of few buffers is in their dictionary, which the others do without: it takes longer than the memory.
+    __slots__ = ("__dict__", "__weakref__", "_device", "_element_bytes", "allocation", "byte_len", "cuda")
+    cuda: CudaMemory | None
 
     def __init__(
         self, device: KomputeDevice, byte_len: int, element_bytes: int, gpu: Gpu | None = None, name: str = ""
@@ -78,6 +79,7 @@ class TensorBuffer:
         self.byte_len = byte_len
         self._device = device
         self._element_bytes = element_bytes
+        self.cuda = None
         whole = byte_len + -byte_len % _WORD_BYTES
         if gpu is None:
             self.allocation = device.memory.take(whole, name)
@@ -88,7 +90,11 @@ class TensorBuffer:
             except BaseException:
                 del self.allocation  # the error's traceback would keep it
                 raise
-        self.handle = self.allocation.handle
+
+    @property
+    def handle(self) -> int:
+        """The VkBuffer, for regions of the layer's."""
+        return self.allocation.handle
 
     @functools.cached_property
     def seen(self) -> int:
@@ -315,9 +321,9 @@ def padded(byte_len: int) -> int:
 def check_sizes(device: KomputeDevice, sizes: Sequence[tuple[str, int]]) -> None:
     """Check that each of (what it is, bytes) fits into one storage buffer of the device.
 
-    Raises LimitExceeded if one is over the device's range, or over kompute's 4 GiB.
+    Raises LimitExceeded if one is longer than the device's range, or than kompute's 4 GiB.
     """
-    limit = min(device.physical.limits.max_storage_buffer_range, _MAX_TENSOR_BYTES)
+    limit = device.longest_buffer
     for name, byte_len in sizes:
         if byte_len > limit:
             raise LimitExceeded(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding.arguments import as_array
+from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.pinned import pinned_array
 
@@ -88,8 +89,13 @@ class BaseDriver:
         self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None
     ) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        self.context.device.check_usable()
-        return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name, share))
+        context = self.context
+        device = context.device
+        device.check_usable()
+        try:
+            return Buffer(device, shape, dtype, name, share)
+        except DeviceOutOfMemory as error:
+            return context.room.make_after(error, lambda: Buffer(device, shape, dtype, name, share))
 
     def zeros(
         self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None

@@ -47,16 +47,20 @@ class Room:
         memory. ``make`` must hold no lock that a keeper takes, or its own buffers stay. Raises DeviceOutOfMemory if it does not
         fit even so.
         """
-        ends = None
-        while True:
+        try:
+            return make()
+        except DeviceOutOfMemory as error:
+            return self.make_after(error, make)
+
+    def make_after(self, error: DeviceOutOfMemory, make: Callable[[], _Made]) -> _Made:
+        """As ``make``, for what was tried once and had no room."""
+        ends = time.monotonic() + _WAIT_S
+        while self._let_go() or wait_for_one_end(ends):
             try:
                 return make()
-            except DeviceOutOfMemory:
-                if self._let_go():
-                    continue
-                ends = ends or time.monotonic() + _WAIT_S
-                if not wait_for_one_end(ends):
-                    raise
+            except DeviceOutOfMemory as again:
+                error = again
+        raise error
 
     def _let_go(self) -> bool:
         keepers = [keeper for keeper in [one() for one in list(self._keepers)] if keeper is not None]

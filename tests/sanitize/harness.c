@@ -58,6 +58,10 @@ int main(int argc, char **argv) {
   buffers_are_ranges_of_blocks();
   buffers_that_cannot_be_had_leave_nothing();
   buffers_that_are_left_go_with_their_device();
+  launches_of_many_threads_end_in_order();
+  launches_that_fail_leave_room_for_others();
+  launches_end_with_a_device_that_is_lost();
+  launches_that_nobody_waits_for_go_with_their_device();
   CHECK(mock_objects() == 0);
   CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");

@@ -143,9 +143,20 @@ void arrays_are_moved_by_eight_movers(void);
 void device_is_lost_while_arrays_are_moved(void);
 
 /* scenes_arenas.c */
+typedef struct made_block {
+  tensor tensor;
+  vyre_block *name;
+} made_block;
+bool add_block(app *a, uint64_t bytes, enum vyre_length length, made_block *out); /* as kompute makes a tensor */
 void buffers_are_ranges_of_blocks(void);
 void buffers_that_cannot_be_had_leave_nothing(void);
 void buffers_that_are_left_go_with_their_device(void);
+
+/* scenes_launches.c */
+void launches_of_many_threads_end_in_order(void);
+void launches_that_fail_leave_room_for_others(void);
+void launches_end_with_a_device_that_is_lost(void);
+void launches_that_nobody_waits_for_go_with_their_device(void);
 
 /* scenes_copies.c */
 void long_arrays_are_copied_side_by_side(void);

@@ -65,7 +65,7 @@ static void dispatch_twice(app *a, uint32_t kind, const tensor *bound) {
   CHECK(vyre_part_fits(a->face, &part) && !vyre_part_fits(a->face, &past));
   VkResult result = vyre_bind_buffers(a->face, &kept, &part, 1, &other);
   CHECK((result == VK_SUCCESS) == (other.set != VK_NULL_HANDLE) && (other.set || a->may_fail));
-  vyre_drop_bound(a->face, &kept);
+  vyre_drop_bound(a->face, &kept, 0);
   if (!other.set) return;
   if (kind % 3) what.bound = other;
   result = vyre_record_dispatch(a->face, &what, kind % 2, &commands);
@@ -81,7 +81,7 @@ static void dispatch_twice(app *a, uint32_t kind, const tensor *bound) {
   }
   if (commands) run_in_parts(a, commands);
   vyre_drop_transfer(a->face, commands);
-  vyre_drop_bound(a->face, &other);
+  vyre_drop_bound(a->face, &other, 0);
 }
 
 /* What the driver tells, all of it or nothing; and what it fails to tell is left out. */

@@ -11,6 +11,7 @@
 #include "mock_driver.h"
 
 #define MAX_COPIES 64
+#define MAX_TOUCHED 128
 #define CHECK(rule, text) \
   do { \
     if (!(rule)) { \
@@ -68,6 +69,8 @@ typedef struct mock_commands {
   bool is_ordered; /* a barrier came since the last copy */
   uint32_t ordered; /* copies that the last barrier came after; UINT32_MAX: there was none */
   const void *pipeline, *set; /* bound, or NULL */
+  uint32_t touched_count;
+  mock_buffer *touched[MAX_TOUCHED]; /* what dispatches of sets of the layer's have bound */
   uint32_t copy_count;
   mock_copy copies[MAX_COPIES];
 } mock_commands;
@@ -108,6 +111,9 @@ VkResult mock_failure(const char *name); /* what mock_fail asked of this call, o
 
 /* Reads a byte of what must be there still. */
 static inline void mock_touch(const void *thing) { (void)*(const volatile unsigned char *)thing; }
+
+/* mock_pipelines.c: the buffers that were written to a set last, by this thread; once. */
+mock_buffer *const *mock_updated(VkDescriptorSet set, uint32_t *count);
 
 /* mock_queue.c */
 void *mock_work(void *device); /* the thread that does what is submitted */

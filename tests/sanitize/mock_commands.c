@@ -3,7 +3,8 @@
 
 static VkResult create_pool(VkDevice d, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *a, VkCommandPool *out) {
   (void)a;
-  CHECK(info->flags & VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, "what is recorded again cannot be reset");
+  VkCommandPoolCreateFlags again = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+  CHECK(info->flags & again, "what is recorded again cannot be reset"); /* by itself, or with its pool */
   CHECK(info->queueFamilyIndex == MOCK_FAMILY, "a pool is for another queue");
   *out = (VkCommandPool)mock_make(sizeof(mock_pool), DEVICE(d));
   return VK_SUCCESS;
@@ -55,7 +56,7 @@ static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBegi
   mock_commands *commands = (mock_commands *)buffer;
   CHECK(commands->key, "a command buffer is recorded that the loader has not seen");
   mock_check_idle(commands->device, &commands->pending, "a command buffer is recorded that is in use");
-  commands->copy_count = 0;
+  commands->copy_count = commands->touched_count = 0;
   commands->is_ordered = false;
   commands->ordered = UINT32_MAX;
   commands->pipeline = commands->set = NULL;
@@ -78,7 +79,14 @@ static void bind_sets(
     const VkDescriptorSet *sets, uint32_t offset_count, const uint32_t *offsets) {
   (void)offsets;
   CHECK(point == VK_PIPELINE_BIND_POINT_COMPUTE && !first && count == 1 && !offset_count, "a set is bound elsewhere");
-  ((mock_commands *)buffer)->set = (const void *)*sets;
+  mock_commands *commands = (mock_commands *)buffer;
+  commands->set = (const void *)*sets;
+  uint32_t touched;
+  mock_buffer *const *buffers = mock_updated(*sets, &touched);
+  for (uint32_t i = 0; i < touched; i++) {
+    CHECK(commands->touched_count < MAX_TOUCHED, "too many buffers are bound");
+    commands->touched[commands->touched_count++] = buffers[i];
+  }
   mock_touch((const void *)layout);
   mock_touch((const void *)*sets);
 }

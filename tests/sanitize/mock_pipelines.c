@@ -10,10 +10,24 @@ typedef struct mock_pipeline {
 
 uint32_t mock_subgroup_size(VkPipeline pipeline) { return ((mock_pipeline *)pipeline)->subgroup_size; }
 
+/* Of sets that are written by several descriptors in one call, as the recorder does, which then binds them on the same thread. */
+static _Thread_local VkDescriptorSet updated_set;
+static _Thread_local mock_buffer *updated[MAX_TOUCHED];
+static _Thread_local uint32_t updated_count;
+
+mock_buffer *const *mock_updated(VkDescriptorSet set, uint32_t *count) {
+  *count = set == updated_set ? updated_count : 0;
+  updated_set = VK_NULL_HANDLE;
+  return updated;
+}
+
 static void update_sets(
     VkDevice d, uint32_t writes, const VkWriteDescriptorSet *write, uint32_t copies, const VkCopyDescriptorSet *copy) {
   (void)d, (void)copies, (void)copy;
+  updated_set = writes > 1 ? write->dstSet : VK_NULL_HANDLE;
+  updated_count = writes;
   for (uint32_t i = 0; i < writes; i++) {
+    updated[i] = (mock_buffer *)write[i].pBufferInfo->buffer;
     const VkDescriptorBufferInfo *info = write[i].pBufferInfo;
     VkDeviceSize size = ((mock_buffer *)info->buffer)->size;
     CHECK(info->offset < size, "a range begins past its buffer");

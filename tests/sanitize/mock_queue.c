@@ -9,6 +9,10 @@ static void run(const mock_copy *copy) {
 
 /* Under the device's lock. */
 static void count_uses(const mock_commands *commands, int by) {
+  for (uint32_t i = 0; i < commands->touched_count; i++) {
+    commands->touched[i]->uses += (uint32_t)by;
+    commands->touched[i]->memory->uses += (uint32_t)by;
+  }
   for (uint32_t i = 0; i < commands->copy_count; i++) {
     mock_buffer *both[] = {commands->copies[i].from, commands->copies[i].to};
     for (int j = 0; j < 2; j++) {

@@ -4,13 +4,7 @@
 #define BLOCK_BYTES (1 << 20)
 #define HELD 16
 
-typedef struct made_block {
-  tensor tensor;
-  vyre_block *name;
-} made_block;
-
-/* As kompute makes a tensor, with a block's length. */
-static bool add_block(app *a, uint64_t bytes, enum vyre_length length, made_block *out) {
+bool add_block(app *a, uint64_t bytes, enum vyre_length length, made_block *out) {
   VkBufferCreateInfo buffer = {
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 4, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
   VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};

@@ -293,6 +293,11 @@ class TensorBuffer:
         """What the device sees, of memory that is mapped, with the padding."""
         return np.frombuffer(memoryview(self.allocation), np.uint8)
 
+    @functools.cached_property
+    def part(self) -> _layer.Part:
+        """All of it, as a launch binds it."""
+        return _layer.Part(self.allocation, 0, self.seen)
+
     @property
     def held(self) -> tuple[Allocation, ...]:
         """The memory that has to stay as long as the device uses the buffer."""

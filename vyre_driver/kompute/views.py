@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.memory import TensorBuffer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,20 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
         ranges.append((0, buffer.nbytes))
         kept.append(buffer.memory)
     return Pieces(tuple(memory), tuple(ranges), tuple(before), tuple(after), tuple(kept))
+
+
+def launch_parts(device: KomputeDevice, buffers: Sequence[Buffer]) -> list[_layer.Part] | None:
+    """Return what a launch binds of each buffer, None where one can only be bound as a copy; raises as ``Buffer.memory``."""
+    parts = []
+    for buffer in buffers:
+        memory = buffer.memory
+        if buffer.nbytes == memory.byte_len:
+            parts.append(memory.part)
+        elif _is_bindable(device, buffer):
+            parts.append(_layer.Part(memory.allocation, buffer.offset, buffer.nbytes))
+        else:
+            return None
+    return parts
 
 
 def _is_bindable(device: KomputeDevice, buffer: Buffer) -> bool:

@@ -10,10 +10,12 @@ from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline, prepare_layout
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.runtime.observed import Observed
+from vyre_driver.telemetry._timeline import label_of
 from vyre_driver.telemetry.events import EventKind
+from vyre_driver.vulkan.layer._layer import Launchable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.kompute.array_dispatch import StageTimes
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 _ANY_BYTES = 256
+_MOST_WORDS = 64  # that a launch pushes
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,20 @@ class KernelPipelines:
         made = self.make(pieces, groups)
         self._kept = made.kept()
         return made
+
+    def launchable(self, grid: tuple[int, int, int], parts: Sequence[int], written: Sequence[bool]) -> Launchable | None:
+        """Return what launches it on buffers with so many bytes bound, the ``written`` ones written.
+
+        None before the first pipeline is made, and where the layer has none to bind other buffers to.
+        """
+        source, device = self._pipeline_source, self.context.device
+        words = source.push_constant_bytes // 4
+        if self._kept is None or source.watches_loops or words > _MOST_WORDS:
+            return None
+        moved = sum(each * byte_len for each, byte_len in zip(source.traversals, parts, strict=False))
+        mask = sum(1 << place for place, is_written in enumerate(written) if is_written)
+        label = label_of(source.name, moved)
+        return Launchable(device.in_use, device.layer, self._kept, grid, len(parts), mask, words, device.shares_memory, label)
 
     def _tell_compiled(self) -> None:
         """Report the pipelines made since; with no lock held, for a listener may call this kernel."""

@@ -13,12 +13,14 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target
+from vyre_driver.kompute.results import VK_TIMEOUT
 from vyre_driver.kompute.submission import NoDispatch
-from vyre_driver.kompute.views import pieces_of
+from vyre_driver.kompute.views import launch_parts, pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
 from vyre_driver.runtime.bound import RecentBindings, ResidentDispatch
 from vyre_driver.runtime.placement import Contents, Result, part_of
 from vyre_driver.runtime.streamed import check_streamed, streamed_load
+from vyre_driver.vulkan.layer._layer import Failure, Launchable, wait_for_launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +57,7 @@ class ResidentCalls:
         self._context = pipelines.context
         self._recent = RecentBindings()
         self._proofs: dict[object, ProvenBinding] = {}
+        self._launchables: dict[object, Launchable] = {}
         self._descriptors = pipelines.source.plan.descriptors
         self._writes = [one.role.produces_output for one in self._descriptors]
 
@@ -143,7 +146,8 @@ class ResidentCalls:
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
         if len(given) == len(arrays) == len(self._descriptors) and not (targets or options.strict or options.shapes):
-            self.dispatch(arrays, groups, push_words).recordings.first.run(options.timeout)
+            if not self._launch(given, groups, push_words, options.timeout):
+                self.dispatch(arrays, groups, push_words).recordings.first.run(options.timeout)
             outputs = zip(self._descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.shapes)
@@ -158,6 +162,39 @@ class ResidentCalls:
             one.put(deadline)
         bound.recordings.first.run(deadline)
         return [one.take(deadline) for one in results]
+
+    def _launch(
+        self, buffers: list[Buffer], groups: tuple[int, int, int] | None, push_words: tuple[int, ...], timeout: float | None
+    ) -> bool:
+        """Launch on buffers and wait; return False where this takes a recording of its own, as the first call does."""
+        device = self._context.device
+        if any(buffer.device is not device for buffer in buffers):
+            return False
+        lifetimes = {buffer.lifetime for buffer in buffers}
+        proven = self._proven(buffers, groups, is_apart=len(lifetimes) == len(buffers))
+        if proven.grid is None:
+            return False
+        key = tuple([(buffer.shape, buffer.dtype) for buffer in buffers]), groups
+        launchable = self._launchables.get(key)
+        if launchable is None:
+            launchable = self._pipelines.launchable(proven.grid, [buffer.nbytes for buffer in buffers], self._writes)
+            if launchable is None:
+                return False
+            if len(self._launchables) >= _MAX_PROOFS:
+                self._launchables.clear()
+            self._launchables[key] = launchable
+        parts = launch_parts(device, buffers)
+        if parts is None:
+            return False
+        deadline = device.never if timeout is None else Deadline(timeout, device.physical.name)
+        number = launchable.launch(parts, push_words + proven.words)
+        if isinstance(number, Failure):
+            raise device.error_of(number)
+        result = wait_for_launch(device.layer, number, deadline.left_ns())
+        if result == VK_TIMEOUT:
+            raise deadline.passed()
+        device.check_result(result)
+        return True
 
     def load(self, call: PreparedCall, slots: Slots) -> StreamedLoad | None:
         """Prove a call of a stream, and place it in a slot; None if it runs nothing.

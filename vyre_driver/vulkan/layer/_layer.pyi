@@ -234,6 +234,26 @@ def open_under_layer(
 def call_and_note(
     call: Callable[[_Given], _Made], argument: _Given
 ) -> tuple[_Made, RuntimeError | None, Failure | None]: ...  # _Made only without an error
+
+class Part:
+    def __init__(self, memory: Allocation, offset: int, byte_len: int) -> None: ...
+
+class Launchable:
+    def __init__(
+        self,
+        in_use: DeviceUse,
+        owner: LayerDevice,
+        bound: Bound,
+        groups: tuple[int, int, int],
+        parts: int,
+        written: int,
+        push_words: int,
+        shows_host: bool,
+        label: int,
+    ) -> None: ...
+    def launch(self, parts: list[Part], words: tuple[int, ...]) -> int | Failure: ...
+
+def wait_for_launch(device: LayerDevice, number: int, timeout_ns: int | None = None) -> int: ...
 def record(
     sequence: object,
     groups: Sequence[Sequence[object]],

@@ -118,7 +118,7 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_use_is_mine(const vyre_use* use)
     void vyre_use_close(vyre_use* use)
     c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
-    void vyre_drop_bound(vyre_device* device, const vyre_bound* bound)
+    void vyre_drop_bound(vyre_device* device, const vyre_bound* bound, uint64_t launch)
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
     c_bool vyre_arm(const vyre_config* config)
@@ -332,6 +332,7 @@ include "work.pxi"
 include "clocks.pxi"
 include "intervals.pxi"
 include "transfer.pxi"
+include "launches.pxi"
 include "runs.pxi"
 include "taken.pxi"
 include "host_copy.pxi"

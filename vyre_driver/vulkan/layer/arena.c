@@ -109,13 +109,40 @@ VkResult vyre_allocate(
   return result;
 }
 
-bool vyre_free(vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation) {
-  if (!allocation->block || !vyre_enter(device)) return false; /* it went with the device */
+static bool free_now(vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation) {
   if (!allocation->block->is_dedicated) {
     vyre_forget_buffer(device, allocation->buffer);
     device->vk.DestroyBuffer(device->handle, allocation->buffer, NULL);
   }
-  bool is_more = give(device, kind, allocation);
+  return give(device, kind, allocation);
+}
+
+typedef struct allocation_ending {
+  vyre_ending ending;
+  enum vyre_arena_kind kind;
+  vyre_allocation allocation;
+} allocation_ending;
+
+static void end_allocation(vyre_device *device, vyre_ending *ending) {
+  const allocation_ending *ended = (allocation_ending *)ending;
+  (void)free_now(device, ended->kind, &ended->allocation);
+  free(ending);
+}
+
+/* Whether it is freed when its last launch ends. */
+static bool free_later(vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation) {
+  if (vyre_has_launch_ended(device, allocation->launch)) return false;
+  allocation_ending *later = malloc(sizeof *later);
+  if (later) *later = (allocation_ending){{.launch = allocation->launch, .end = end_allocation}, kind, *allocation};
+  if (later && vyre_end_with_launch(device, &later->ending)) return true;
+  free(later);
+  while (vyre_wait_for_launch(device, allocation->launch, UINT64_MAX) == VK_TIMEOUT) continue;
+  return false;
+}
+
+bool vyre_free(vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation) {
+  if (!allocation->block || !vyre_enter(device)) return false; /* it went with the device */
+  bool is_more = !free_later(device, kind, allocation) && free_now(device, kind, allocation);
   vyre_leave(device);
   return is_more;
 }
@@ -172,7 +199,7 @@ VkResult vyre_add_block(
     made->is_dedicated = true;
     note_used(&device->arenas[kind], made);
     count_used(&device->arenas[kind], made->bytes);
-    *out = (vyre_allocation){vyre_this_thread()->storage_buffer, made, NULL, made->mapped, made->bytes};
+    *out = (vyre_allocation){vyre_this_thread()->storage_buffer, made, NULL, made->mapped, made->bytes, 0};
     pthread_mutex_unlock(&device->memory_lock);
   }
   vyre_leave(device);

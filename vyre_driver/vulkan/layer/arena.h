@@ -60,6 +60,7 @@ typedef struct vyre_allocation {
   vyre_chunk *chunk; /* NULL: all of the block */
   char *mapped;      /* NULL: the host does not see it */
   uint64_t taken;    /* bytes of the block */
+  uint64_t launch;   /* the last one that uses it */
 } vyre_allocation;
 
 /* Bytes: in buffers, in blocks, in blocks of which nothing is taken, the most that ever were in buffers, free in one piece, and in
@@ -74,7 +75,7 @@ struct vyre_device;
    room for it. A failure is remembered, and leaves nothing. */
 VkResult vyre_allocate(
     struct vyre_device *device, enum vyre_arena_kind kind, uint64_t bytes, bool is_anywhere, vyre_allocation *out);
-/* True: there are more idle blocks now than are to be kept. What the device does with the buffer has ended. */
+/* True: there are more idle blocks now than are to be kept. Its last launch may be under way; nothing else that uses it is. */
 bool vyre_free(struct vyre_device *device, enum vyre_arena_kind kind, const vyre_allocation *allocation);
 /* Makes a block of the memory of the tensor that this thread has made last, for buffers of that length. With ``out`` it is
    dedicated: that is its buffer. A failure is remembered. */

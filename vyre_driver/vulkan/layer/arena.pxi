@@ -14,6 +14,7 @@ cdef extern from "arena.h" nogil:
         VkBuffer buffer
         char* mapped
         uint64_t taken
+        uint64_t launch
     ctypedef struct vyre_arena_facts:
         uint64_t blocks
         uint64_t used

@@ -2,6 +2,8 @@
 
    kompute makes a pipeline with all that belongs to it for each set of buffers. What one of its algorithms binds is enough to bind
    others: the objects that are shared get a user more, and the new set comes from a pool that is shared in turn. */
+#include <stdlib.h>
+
 #include "layer.h"
 #include "shared.h"
 
@@ -41,9 +43,25 @@ bool vyre_keep_bound(vyre_device *device, const vyre_bound *bound, vyre_bound *k
   return is_kept;
 }
 
-void vyre_drop_bound(vyre_device *device, const vyre_bound *bound) {
+typedef struct bound_ending {
+  vyre_ending ending;
+  vyre_bound bound;
+} bound_ending;
+
+static void end_bound(vyre_device *device, vyre_ending *ending) {
+  drop(device, &((bound_ending *)ending)->bound);
+  free(ending);
+}
+
+void vyre_drop_bound(vyre_device *device, const vyre_bound *bound, uint64_t launch) {
   if (!vyre_enter(device)) return; /* it went with the device */
-  drop(device, bound);
+  bound_ending *later = vyre_has_launch_ended(device, launch) ? NULL : malloc(sizeof *later);
+  if (later) *later = (bound_ending){{.launch = launch, .end = end_bound}, *bound};
+  if (!later || !vyre_end_with_launch(device, &later->ending)) {
+    free(later);
+    while (vyre_wait_for_launch(device, launch, UINT64_MAX) == VK_TIMEOUT) continue;
+    drop(device, bound);
+  }
   vyre_leave(device);
 }
 

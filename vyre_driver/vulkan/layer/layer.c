@@ -43,6 +43,7 @@ static void free_device(vyre_device *device) {
   pthread_mutex_destroy(&device->pipeline_lock);
   pthread_mutex_destroy(&device->command_lock);
   pthread_mutex_destroy(&device->transfer_lock);
+  vyre_recorder_free(device);
   vyre_intervals_free(device);
   free(device);
 }
@@ -347,6 +348,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
   pthread_rwlock_unlock(&device->use_lock);
   if (device->owned) {
     vyre_sync_close(device);
+    vyre_recorder_close(device);
     vyre_command_close(device);
     vyre_clocks_close(device);
     vyre_intervals_close(device);

@@ -18,6 +18,8 @@
 #include "fork_guard.h"
 #include "handle_map.h"
 #include "hooks.h"
+#include "ranges.h"
+#include "recorder.h"
 #include "regions.h"
 #include "use.h"
 
@@ -74,17 +76,6 @@ typedef struct vyre_made_object {
   enum vyre_object kind;
   uint64_t handle;
 } vyre_made_object;
-
-/* Bytes of a buffer. */
-typedef struct vyre_range {
-  uint64_t offset;
-  uint64_t bytes;
-} vyre_range;
-
-typedef struct vyre_range_of {
-  VkBuffer buffer;
-  vyre_range range;
-} vyre_range_of;
 
 /* State of one thread; Python reads and writes its own.
 
@@ -236,6 +227,8 @@ struct vyre_device {
   struct vyre_intervals *intervals;      /* NULL before anybody asked for them; under queue_lock */
   atomic_bool is_timed;                  /* what is submitted */
 
+  _Atomic(vyre_recorder *) recorder;     /* NULL before the first launch */
+
   PFN_vkSetDeviceLoaderData set_loader_data; /* makes what the layer allocates itself a dispatchable object of the loader's */
   pthread_mutex_t transfer_lock;
   VkCommandPool transfer_pool;
@@ -309,6 +302,7 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 /* The same with work of ours, inside vyre_enter; a failure is remembered. */
 VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out);
+VkResult vyre_submit_recorded(vyre_device *device, VkCommandBuffer commands, VkFence *out); /* of the recorder, which goes before none */
 /* Beside kompute's queue, if it can be: those of odd turns beside those of even ones too. */
 VkResult vyre_submit_copies(vyre_device *device, uint64_t turn, VkCommandBuffer commands, VkFence *out);
 /* As vyre_wait_fence, of work that was submitted; a fence whose work has ended is given back, and *fence is NULL then. */
@@ -356,7 +350,7 @@ void vyre_clocks_close(vyre_device *device);
 
 /* bindings.c. What is bound is dropped before the device goes, or with it. */
 bool vyre_keep_bound(vyre_device *device, const vyre_bound *bound, vyre_bound *kept); /* without its set; false: not shared */
-void vyre_drop_bound(vyre_device *device, const vyre_bound *bound);
+void vyre_drop_bound(vyre_device *device, const vyre_bound *bound, uint64_t launch); /* once that has ended */
 bool vyre_part_fits(vyre_device *device, const vyre_range_of *part); /* whether the buffer has such bytes */
 /* Other buffers, by binding, for a pipeline that is kept; a failure is remembered, and leaves nothing. */
 VkResult vyre_bind_buffers(

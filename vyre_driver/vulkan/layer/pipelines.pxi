@@ -71,7 +71,8 @@ cdef class Bound:
     cdef object __weakref__
     cdef LayerDevice owner  # None: they are an algorithm's
     cdef vyre_bound handles
+    cdef uint64_t launch  # the last one of it
 
     def __dealloc__(self):
         if self.owner is not None:
-            vyre_drop_bound(self.owner.device, &self.handles)
+            vyre_drop_bound(self.owner.device, &self.handles, self.launch)

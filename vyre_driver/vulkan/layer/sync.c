@@ -102,7 +102,8 @@ static VkResult submit(vyre_device *device, VkQueue queue, uint32_t count, const
 static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
     VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
   vyre_device *device = vyre_find_device(queue);
-  VkResult result = submit(device, queue, count, infos, fence);
+  VkResult result = vyre_flush_launches(device);
+  if (result == VK_SUCCESS) result = submit(device, queue, count, infos, fence);
   if (result == VK_SUCCESS && fence) {
     bool single = count == 1 && infos->commandBufferCount == 1;
     note_submitted(device, fence, single ? infos->pCommandBuffers[0] : NULL);
@@ -127,7 +128,14 @@ static VkResult submit_to(vyre_device *device, VkQueue queue, VkCommandBuffer co
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
+VkResult vyre_submit_recorded(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+  return submit_to(device, atomic_load_explicit(&device->queue, memory_order_acquire), commands, false, out);
+}
+
+/* Launches that were recorded before go before it. */
 static VkResult submit_commands(vyre_device *device, VkCommandBuffer commands, bool is_run, VkFence *out) {
+  VkResult result = vyre_flush_launches(device);
+  if (result != VK_SUCCESS) return result;
   return submit_to(device, atomic_load_explicit(&device->queue, memory_order_acquire), commands, is_run, out);
 }
 
@@ -144,8 +152,9 @@ VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkF
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
   *out = VK_NULL_HANDLE;
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = vyre_flush_launches(device);
   bool is_pending = vyre_counter_value(device, VYRE_WORK_PENDING) != 0;
-  VkResult result = is_pending ? vyre_submit_commands(device, NULL, out) : VK_SUCCESS;
+  if (result == VK_SUCCESS && is_pending) result = vyre_submit_commands(device, NULL, out);
   vyre_leave(device);
   return result;
 }
@@ -280,6 +289,7 @@ void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
 
 VkResult vyre_wait_idle(vyre_device *device) {
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  (void)vyre_flush_launches(device);
   VkResult result = device->vk.DeviceWaitIdle(device->handle);
   vyre_leave(device);
   return result;

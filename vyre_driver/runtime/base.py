@@ -94,8 +94,9 @@ class BaseDriver:
         device.check_usable()
         try:
             return Buffer(device, shape, dtype, name, share)
-        except DeviceOutOfMemory as error:
-            return context.room.make_after(error, lambda: Buffer(device, shape, dtype, name, share))
+        except DeviceOutOfMemory as raised:
+            error = raised.with_traceback(None)
+        return context.room.make_after(error, lambda: Buffer(device, shape, dtype, name, share))
 
     def zeros(
         self, shape: int | Iterable[int], dtype: DTypeLike | None = None, name: str = "", *, share: str | None = None

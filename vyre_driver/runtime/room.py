@@ -49,8 +49,9 @@ class Room:
         """
         try:
             return make()
-        except DeviceOutOfMemory as error:
-            return self.make_after(error, make)
+        except DeviceOutOfMemory as raised:
+            error = raised.with_traceback(None)  # which holds what was made until then
+        return self.make_after(error, make)
 
     def make_after(self, error: DeviceOutOfMemory, make: Callable[[], _Made]) -> _Made:
         """As ``make``, for what was tried once and had no room."""
@@ -58,8 +59,8 @@ class Room:
         while self._let_go() or wait_for_one_end(ends):
             try:
                 return make()
-            except DeviceOutOfMemory as again:
-                error = again
+            except DeviceOutOfMemory as raised:
+                error = raised.with_traceback(None)
         raise error
 
     def _let_go(self) -> bool:

@@ -130,18 +130,28 @@ class TensorBuffer:
 
     def write(self, array: NDArray[Any] | None) -> None:
         """Copy a contiguous array of ``byte_len`` bytes in; None writes zeros."""
-        target = self._bytes if self.is_mapped else self._staged
+        whole, part = self._written
         if array is None:
-            target[:] = 0
+            whole[:] = 0
         else:
-            _layer.copy_bytes(target[: self.byte_len], array)
+            _layer.copy_bytes(part, array)
 
     def read(self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array holding the ``byte_len`` bytes: ``out``, a contiguous one of this shape and type, or a new one."""
         found = np.empty(shape, dtype) if out is None else out
-        source = self._bytes if self.is_read_in_place else self._staged
-        _layer.copy_bytes(found, source[: self.byte_len])
+        _layer.copy_bytes(found, self._read)
         return found
+
+    @functools.cached_property
+    def _written(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Where the host writes: with the padding, and without."""
+        whole = self._bytes if self.is_mapped else self._staged
+        return whole, whole[: self.byte_len]
+
+    @functools.cached_property
+    def _read(self) -> NDArray[np.uint8]:
+        """Where the host reads."""
+        return (self._bytes if self.is_read_in_place else self._staged)[: self.byte_len]
 
     @property
     def upload_region(self) -> Region:

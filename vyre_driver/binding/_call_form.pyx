@@ -313,6 +313,11 @@ cdef class PushPacker:
             self._places[i] = offset // 4
             self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT, "b": BOOL}[kind]
 
+    @property
+    def layout(self) -> dict[str, tuple[int, int]]:
+        """The kind of each number, for ``packed``, and its word."""
+        return {name: (self._kinds[i], self._places[i]) for i, name in enumerate(self._names)}
+
     def pack_call(self, dict named not None, push_constants) -> tuple[int, ...] | None:
         """Return the block of a call as words: of its keywords, or of ``push_constants`` where those are not None.
 

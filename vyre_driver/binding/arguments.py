@@ -64,9 +64,12 @@ _FIX = "pass a numpy array, or an object with the buffer protocol, __array_inter
 class Resident(Protocol):
     """The properties of a resident buffer."""
 
-    nbytes: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    @property
+    def nbytes(self) -> int: ...  # noqa: D102 -- as numpy's
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
 
 
 class BufferArgument(NamedTuple):

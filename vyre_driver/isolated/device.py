@@ -8,7 +8,6 @@ import numpy as np
 
 from vyre_driver.errors import DispatchFailed, UnsupportedFeature
 from vyre_driver.isolated.arena import copy_array, nbytes_of, place_in_arena, place_in_buffer
-from vyre_driver.kompute.attributes import setter
 from vyre_driver.kompute.blocks import longest_buffer
 from vyre_driver.kompute.buffer import Buffer, Storage
 from vyre_driver.kompute.elements import fill_by_copies
@@ -170,14 +169,9 @@ def adopted(device: IsolatedDevice, memory: IsolatedMemory, shape: tuple[int, ..
     """Return a buffer of memory that the child has made."""
     made = Buffer.__new__(Buffer)
     storage = Storage(memory)  # type: ignore[arg-type] # which stands for the child's
-    made._set_facts(device, shape, dtype, "", 0)  # type: ignore[arg-type] # noqa: SLF001 -- as Buffer's own views are made
-    _set_is_view(made, False)
-    _set_storage(made, storage)
-    _set_form(made, storage.number)
+    made._set_facts(device, shape, dtype, "", 0)  # noqa: SLF001 -- as Buffer's own views are made
+    made._set_storage(storage, storage.number, is_view=False)  # noqa: SLF001 -- the same
     return made
-
-
-_set_is_view, _set_storage, _set_form = setter(Buffer, "_is_view"), setter(Buffer, "_storage"), setter(Buffer, "form")
 
 
 def not_here(what: str) -> UnsupportedFeature:

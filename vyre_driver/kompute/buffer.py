@@ -12,7 +12,7 @@ from vyre_driver.checks import is_whole
 from vyre_driver.display.line import count, facts, one_line
 from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
-from vyre_driver.kompute.attributes import ArrayFacts, setter
+from vyre_driver.kompute.attributes import ArrayFacts
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped, result_array
 from vyre_driver.kompute.exports import capsule_of, device_of, sharing_gpu
@@ -81,8 +81,8 @@ class Buffer(ArrayFacts, NoArithmetic):
     and reads.
     """
 
-    __slots__ = ("__weakref__", "_is_view", "_storage")
-    _is_view: bool
+    __slots__ = ()
+    device: KomputeDevice
     _storage: Storage
 
     def __init__(
@@ -98,7 +98,6 @@ class Buffer(ArrayFacts, NoArithmetic):
         byte_len, element_bytes = self.nbytes, self.dtype.itemsize
         if byte_len > device.longest_buffer:
             check_sizes(device, [("a resident buffer", byte_len)])
-        _set_is_view(self, False)
         gpu = None if share is None else sharing_gpu(device, share)
         memory: TensorBuffer | None = None
         if byte_len and device.allocate is not None:
@@ -106,8 +105,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         elif byte_len:
             memory = TensorBuffer(device, byte_len, element_bytes, gpu, name)
         storage = Storage(memory, gpu)
-        _set_storage(self, storage)
-        _set_form(self, storage.number)
+        self._set_storage(storage, storage.number, is_view=False)
 
     @property
     def is_closed(self) -> bool:
@@ -361,8 +359,7 @@ class Buffer(ArrayFacts, NoArithmetic):
         """
         closed = Storage(None) if self._is_view else self._storage
         closed.close()
-        _set_storage(self, closed)
-        _set_form(self, closed.number)  # nothing is remembered of it
+        self._set_storage(closed, closed.number, is_view=self._is_view)  # nothing is remembered of it
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""
@@ -394,9 +391,8 @@ class Buffer(ArrayFacts, NoArithmetic):
         """Return a view of so much from ``offset`` bytes on."""
         made = Buffer.__new__(Buffer)
         made._set_facts(self.device, shape, dtype, self.name, self.offset + offset)  # noqa: SLF001 -- its own class
-        _set_is_view(made, True)
-        _set_storage(made, self._storage)
-        _set_form(made, (self._storage.number, made.offset, shape, dtype))
+        form = (self._storage.number, made.offset, shape, dtype)
+        made._set_storage(self._storage, form, is_view=True)  # noqa: SLF001 -- the same
         return made
 
     def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object], stage: Stage) -> None:
@@ -408,6 +404,3 @@ class Buffer(ArrayFacts, NoArithmetic):
                 began = self.device.timeline.now()
                 move(self.memory, deadline)
                 self.device.timeline.add(stage, began, 0, (self.name, self.nbytes))
-
-
-_set_is_view, _set_storage, _set_form = setter(Buffer, "_is_view"), setter(Buffer, "_storage"), setter(Buffer, "form")

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.errors import DispatchFailed, ForkError, UnsupportedFeature, VyreError
@@ -230,6 +230,10 @@ class KomputeDevice:
     def error_of(self, failure: _layer.Failure) -> BackendError:
         """Return the error that a call stands for which the layer has seen fail."""
         return failure_error(failure, self.physical.name, self.memory.available, self.generation)
+
+    def fail(self, call: str, result: int) -> NoReturn:
+        """Raise the error of a call of the layer's that gave a VkResult below 0."""
+        raise self.error_of(_layer.Failure(call, result, 0))
 
     def check_available(self, byte_len: int) -> None:
         """Check that buffers of so many bytes fit into what is left of the device's memory.

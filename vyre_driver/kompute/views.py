@@ -82,18 +82,17 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
     return Pieces(tuple(memory), tuple(ranges), tuple(before), tuple(after), tuple(kept))
 
 
-def launch_parts(device: KomputeDevice, buffers: Sequence[Buffer]) -> list[_layer.Part] | None:
-    """Return what a launch binds of each buffer, None where one can only be bound as a copy; raises as ``Buffer.memory``."""
-    parts = []
-    for buffer in buffers:
-        memory = buffer.memory
-        if buffer.nbytes == memory.byte_len:
-            parts.append(memory.part)
-        elif _is_bindable(device, buffer):
-            parts.append(_layer.Part(memory.allocation, buffer.offset, buffer.nbytes))
-        else:
-            return None
-    return parts
+def launch_part(buffer: Buffer) -> _layer.Part | None:
+    """Return what a launch binds of a buffer; None of one that is closed, or that can only be bound as a copy."""
+    if buffer.is_closed:
+        return None
+    memory = buffer.memory
+    if buffer.nbytes == memory.byte_len:
+        part = memory.part
+        if not buffer._is_view:  # noqa: SLF001 -- of a view the memory may be closed without its knowledge
+            buffer._keep_part(part)  # noqa: SLF001 -- which goes with the memory
+        return part
+    return _layer.Part(memory.allocation, buffer.offset, buffer.nbytes) if _is_bindable(buffer.device, buffer) else None
 
 
 def _is_bindable(device: KomputeDevice, buffer: Buffer) -> bool:

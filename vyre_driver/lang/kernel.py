@@ -26,6 +26,7 @@ from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import signature_of
 from vyre_driver.lang.source.text import filename_of, remember
 from vyre_driver.lowering.program import emitted
+from vyre_driver.runtime._quick import NotQuick, QuickLaunches
 from vyre_driver.runtime.describe import SignatureProperty
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Kernel:
         self._launcher = Launcher(definition) if launcher is None else launcher
         self._chosen: dict[object, Kernel] = {}
         self._recent = RecentLaunches()
+        self._quick = QuickLaunches(settings.INTERPRET.variable.encode())
 
     def __call__(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- arrays, numbers, and what comes back
         """Run the kernel; what is given for ``Out`` and ``InOut`` is written in place and returned.
@@ -92,13 +94,22 @@ class Kernel:
         VyreError
             If the driver, its compiler or its kernels raise it.
         """
+        result: Any = NotQuick if named else self._quick.run(given)
+        if result is not NotQuick:
+            return result
         known = None if named else self._recent.find(given, self._choices.driver)
         if known is not None:
             try:
                 launch, taken = known
-                return launch.run_again(taken)
+                result = launch.run_again(taken)
             except (InvalidInput, InvalidPushConstant):
                 pass  # nothing has run: below it is said in the words of this kernel
+            else:
+                if launch.places is not None:
+                    quick = launch.quick_launch(taken)
+                    if quick is not None:
+                        self._quick.add(quick)
+                return result
         try:
             how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
             if how in {"1", "python"}:

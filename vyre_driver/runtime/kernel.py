@@ -18,7 +18,9 @@ from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line, table
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.views import launch_part
 from vyre_driver.process.copies import refuse_copies
+from vyre_driver.runtime._quick import QuickLaunch
 from vyre_driver.runtime.array_calls import ArrayCalls
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.describe import SignatureProperty, call_signature, described_binding, signature_text
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.calls import ProvenCall
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
+    from vyre_driver.runtime.options import QuickCall
     from vyre_driver.runtime.streamed import Slots
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.spirv.layout import Member
@@ -191,6 +194,22 @@ class Kernel:
             raise
         self._observed.dispatches.ran(began)
         return as_returned(outputs)
+
+    def _quick_launch(self, call: QuickCall) -> QuickLaunch | None:
+        """Return what launches calls like this one in one pass; None where there is none, or none yet."""
+        packer, context = self._packer, self._context
+        words = None if packer is None else packer.pack(call.numbers)
+        if packer is None or words is None or context.is_strict:
+            return None
+        known = self._resident_calls.launchable(call.buffers, call.grid)
+        if known is None:
+            return None
+        launchable, counts = known
+        forms = tuple([(place, one.dtype, one.shape) for place, one in zip(call.places, call.buffers, strict=True)])
+        numbers = tuple([(place, *packer.layout[name]) for name, place in call.number_places])
+        dispatches, failed = self._observed.dispatches, self._observed.failed
+        how = (call.reference, call.watch, launch_part, call.argument_count, forms, numbers, words + counts, call.written)
+        return QuickLaunch(launchable, dispatches, failed, context.device, Buffer, *how)
 
     def bind(
         self,

@@ -139,7 +139,8 @@ class KernelPipelines:
         moved = sum(each * byte_len for each, byte_len in zip(source.traversals, parts, strict=False))
         mask = sum(1 << place for place, is_written in enumerate(written) if is_written)
         label = label_of(source.name, moved)
-        return Launchable(device.in_use, device.layer, self._kept, grid, len(parts), mask, words, device.shares_memory, label)
+        how = (device.fail, grid, len(parts), mask, words, device.shares_memory, label)
+        return Launchable(device.in_use, device.layer, self._kept, *how)
 
     def _tell_compiled(self) -> None:
         """Report the pipelines made since; with no lock held, for a listener may call this kernel."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vyre_driver.kompute.buffer import Buffer
 
 
 class CallOptions(NamedTuple):
@@ -31,6 +33,24 @@ class CallOptions(NamedTuple):
     def shapes(self) -> Mapping[str, int | tuple[int, ...]] | None:
         """The shapes of what is only written, by name, as far as the caller gives them."""
         return self.out_shapes if self.sized is None else self.sized
+
+
+class QuickCall(NamedTuple):
+    """A call by position on buffers, of a form that is to be launched in one pass.
+
+    ``places`` are those of the buffers, in binding order, and ``number_places`` (name, place) of the numbers, whose values
+    ``numbers`` has, with others that each call has. ``written`` are the places of what it returns.
+    """
+
+    buffers: tuple[Buffer, ...]
+    grid: tuple[int, int, int] | None
+    numbers: dict[str, Any]
+    places: tuple[int, ...]
+    number_places: tuple[tuple[str, int], ...]
+    argument_count: int
+    written: tuple[int, ...]
+    reference: Callable[[], Any]
+    watch: Any
 
 
 class PreparedCall(NamedTuple):

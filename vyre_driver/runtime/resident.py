@@ -15,12 +15,12 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.results import VK_TIMEOUT
 from vyre_driver.kompute.submission import NoDispatch
-from vyre_driver.kompute.views import launch_parts, pieces_of
+from vyre_driver.kompute.views import launch_part, pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
 from vyre_driver.runtime.bound import RecentBindings, ResidentDispatch
 from vyre_driver.runtime.placement import Contents, Result, part_of
 from vyre_driver.runtime.streamed import check_streamed, streamed_load
-from vyre_driver.vulkan.layer._layer import Failure, Launchable, wait_for_launch
+from vyre_driver.vulkan.layer._layer import Launchable, wait_for_launch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,33 +168,48 @@ class ResidentCalls:
     ) -> bool:
         """Launch on buffers and wait; return False where this takes a recording of its own, as the first call does."""
         device = self._context.device
-        if any(buffer.device is not device for buffer in buffers):
+        known = self.launchable(buffers, groups)
+        if known is None:
             return False
-        lifetimes = {buffer.lifetime for buffer in buffers}
-        proven = self._proven(buffers, groups, is_apart=len(lifetimes) == len(buffers))
-        if proven.grid is None:
-            return False
-        key = tuple([(buffer.shape, buffer.dtype) for buffer in buffers]), groups
-        launchable = self._launchables.get(key)
-        if launchable is None:
-            launchable = self._pipelines.launchable(proven.grid, [buffer.nbytes for buffer in buffers], self._writes)
-            if launchable is None:
+        launchable, words = known
+        parts = []
+        for buffer in buffers:
+            part = launch_part(buffer)
+            if part is None:
                 return False
-            if len(self._launchables) >= _MAX_PROOFS:
-                self._launchables.clear()
-            self._launchables[key] = launchable
-        parts = launch_parts(device, buffers)
-        if parts is None:
-            return False
+            parts.append(part)
         deadline = device.never if timeout is None else Deadline(timeout, device.physical.name)
-        number = launchable.launch(parts, push_words + proven.words)
-        if isinstance(number, Failure):
-            raise device.error_of(number)
+        number = launchable.launch(parts, push_words + words)
         result = wait_for_launch(device.layer, number, deadline.left_ns())
         if result == VK_TIMEOUT:
             raise deadline.passed()
         device.check_result(result)
         return True
+
+    def launchable(
+        self, buffers: Sequence[Buffer], groups: tuple[int, int, int] | None
+    ) -> tuple[Launchable, tuple[int, ...]] | None:
+        """Return what launches the kernel on buffers like these, and the words behind its push constants.
+
+        None where nothing runs, before the first pipeline is made, and where the layer binds no buffers to it.
+        """
+        device = self._context.device
+        if any(buffer.device is not device for buffer in buffers):
+            return None
+        lifetimes = {buffer.lifetime for buffer in buffers}
+        proven = self._proven(buffers, groups, is_apart=len(lifetimes) == len(buffers))
+        if proven.grid is None:
+            return None
+        key = tuple([(buffer.shape, buffer.dtype) for buffer in buffers]), groups
+        launchable = self._launchables.get(key)
+        if launchable is None:
+            launchable = self._pipelines.launchable(proven.grid, [buffer.nbytes for buffer in buffers], self._writes)
+            if launchable is None:
+                return None
+            if len(self._launchables) >= _MAX_PROOFS:
+                self._launchables.clear()
+            self._launchables[key] = launchable
+        return launchable, proven.words
 
     def load(self, call: PreparedCall, slots: Slots) -> StreamedLoad | None:
         """Prove a call of a stream, and place it in a slot; None if it runs nothing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.scalars import as_words
 from vyre_driver.lang.launch.watched import found_in
 from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_
+from vyre_driver.runtime.options import QuickCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch._watch import Watch
     from vyre_driver.lang.launch.arrays import GivenArray
     from vyre_driver.lang.source.parameters import KernelSignature, Parameter
+    from vyre_driver.runtime._quick import QuickLaunch
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
@@ -55,7 +58,8 @@ class Launch:
     ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at.
     ``check`` checks what a program that checks itself has found, by the words that it left in a buffer behind the others; None
     of one that does not. ``scalars`` are the parameters that are numbers, and their types; with ``is_stored`` they come in a
-    buffer behind the arrays.
+    buffer behind the arrays. ``places`` are those of buffers and numbers, how many arguments there are, and which come back, as
+    long as there is no ``quick_launch`` of a form on buffers.
     """
 
     name: str
@@ -74,6 +78,7 @@ class Launch:
     kind: type = np.ndarray
     check: Callable[[NDArray[Any]], None] | None = None
     is_stored: bool = False
+    places: tuple[tuple[int, ...], tuple[tuple[str, int], ...], int, tuple[int, ...]] | None = None
 
     def take_plain(self, parameters: Sequence[Parameter], arrays: Sequence[GivenArray], kind: type) -> None:
         """Let calls by position that give something for these parameters, arrays like these, be handed over as they are."""
@@ -86,6 +91,19 @@ class Launch:
         self.kind = kind
         handed = places if kind is Buffer and not self.left_out else read
         self.form = PositionalForm(forms, kind, places, handed, written, numbers, self.fixed, len(parameters))
+        if kind is Buffer and not self.left_out:
+            self.places = places, numbers, len(parameters), written
+
+    def quick_launch(self, taken: Taken) -> QuickLaunch | None:
+        """Return what launches calls of the form in one pass, once; None where there is none, or none yet."""
+        if self.places is None or self.compiled is None:
+            return None
+        (places, numbers, count, written), (buffers, _, values) = self.places, taken
+        call = QuickCall(buffers, self.grid, values, places, numbers, count, written, weakref.ref(self), self.watch)
+        launch = self.compiled._quick_launch(call)  # noqa: SLF001 -- which is there for this
+        if launch is not None:
+            self.places = None
+        return launch
 
     def is_current(self, handed: tuple[Any, ...], driver: Driver | None) -> bool:
         """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""

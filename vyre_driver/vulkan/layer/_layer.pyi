@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from vyre_driver.process._lock import CallLock
 
@@ -244,6 +244,7 @@ class Launchable:
         in_use: DeviceUse,
         owner: LayerDevice,
         bound: Bound,
+        fail: Callable[[str, int], NoReturn],
         groups: tuple[int, int, int],
         parts: int,
         written: int,
@@ -251,7 +252,7 @@ class Launchable:
         shows_host: bool,
         label: int,
     ) -> None: ...
-    def launch(self, parts: list[Part], words: tuple[int, ...]) -> int | Failure: ...
+    def launch(self, parts: list[Part], words: tuple[int, ...]) -> int: ...
 
 def wait_for_launch(device: LayerDevice, number: int, timeout_ns: int | None = None) -> int: ...
 def record(

@@ -44,66 +44,88 @@ cdef class Launchable:
     sees it. What it uses stays until it has ended, whoever lets go of it. ``written`` has a bit for each buffer that it writes.
     """
 
-    cdef DeviceUse in_use
-    cdef LayerDevice owner
-    cdef Bound bound
-    cdef vyre_launch what
+    def __cinit__(self):
+        self.what = calloc(1, sizeof(vyre_launch))
+        if self.what == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.what)
 
     def __init__(
-        self, DeviceUse in_use not None, LayerDevice owner not None, Bound bound not None, tuple groups, uint32_t parts,
+        self, DeviceUse in_use not None, LayerDevice owner not None, Bound bound not None, fail, tuple groups, uint32_t parts,
         uint64_t written, uint32_t push_words, bint shows_host, uint32_t label,
     ):
+        cdef vyre_launch* what = <vyre_launch*> self.what
         if bound.owner is None:
             raise ValueError("what an algorithm binds goes with it")
         if parts > VYRE_MOST_PARTS or push_words > MOST_PUSH_WORDS:
             raise ValueError(f"{parts} buffers and {push_words} words, and {VYRE_MOST_PARTS} and {MOST_PUSH_WORDS} are the most")
-        self.in_use, self.owner, self.bound = in_use, owner, bound
-        self.what.bound = &bound.handles
-        self.what.groups[0], self.what.groups[1], self.what.groups[2] = groups
-        self.what.part_count, self.what.written = parts, written
-        self.what.push_bytes = 4 * push_words
-        self.what.shows_host, self.what.label = shows_host, label
+        self.in_use, self.owner, self.bound, self.fail = in_use, owner, bound, fail
+        what.bound = &bound.handles
+        what.groups[0], what.groups[1], what.groups[2] = groups
+        what.part_count, what.written = parts, written
+        what.push_bytes = 4 * push_words
+        what.shows_host, what.label = shows_host, label
 
-    def launch(self, list parts not None, tuple words not None) -> int | Failure:
-        """Record a launch with these Parts, by binding, and these push constants; returns its number, or the Failure.
+    def launch(self, list parts not None, tuple words not None) -> int:
+        """Record a launch with these Parts, by binding, and these push constants; returns its number.
 
-        Where too many are under way it waits until there is room. Raises what keeps the device from being used.
+        Where too many are under way it waits until there is room. Raises what keeps the device from being used, and what
+        ``fail(call, result)`` raises of a failure.
         """
-        cdef vyre_range_of[VYRE_MOST_PARTS] ranges
         cdef uint32_t[MOST_PUSH_WORDS] push
-        cdef vyre_launch what = self.what
-        cdef uint64_t number = 0
-        cdef VkResult result
         cdef Py_ssize_t i
-        if len(parts) != what.part_count or 4 * len(words) != what.push_bytes:
-            raise ValueError(f"{len(parts)} buffers and {len(words)} words for {what.part_count} and {what.push_bytes // 4}")
-        for i in range(len(parts)):
-            ranges[i] = (<Part?> parts[i]).range
+        if len(words) > MOST_PUSH_WORDS:
+            raise ValueError(f"{len(words)} words, and {MOST_PUSH_WORDS} are the most")
         for i in range(len(words)):
             push[i] = words[i]
-        what.parts, what.push = ranges, push
-        self.in_use.begin()
-        try:
-            result = self.record(&what, &number)
-        finally:
-            vyre_use_end(&self.in_use.use)
-        if result != VK_SUCCESS:
-            return Failure("submit", result, 0)
-        for i in range(len(parts)):
-            (<Part> parts[i]).memory.raw.launch = number
-        self.bound.launch = number
-        return number
+        return launched(self, parts, push, len(words))
 
-    cdef VkResult record(self, const vyre_launch* what, uint64_t* number) except? VK_NOT_READY:
-        cdef vyre_thread* thread = vyre_this_thread()
-        cdef vyre_failure before = thread.failure
-        cdef VkResult result = VK_NOT_READY
-        while True:
-            result = vyre_record_launch(self.owner.device, what, number)
-            thread.failure = before  # the result tells
-            if result != VK_NOT_READY:
-                return result
-            wait_for_launch_ns(self.owner, number[0], SLICE_NS)
+    cdef int run(self, list parts, const uint32_t* words, Py_ssize_t count) except -1:
+        """Launch it and wait; raises as ``launch``. Ctrl-C leaves the work running."""
+        cdef uint64_t number = launched(self, parts, words, count)
+        cdef VkResult result = wait_for_launch_ns(<LayerDevice> self.owner, number, NO_END)
+        if result != VK_SUCCESS:
+            self.fail("wait", result)
+        return 0
+
+
+cdef uint64_t launched(Launchable it, list parts, const uint32_t* words, Py_ssize_t count) except 0:
+    cdef vyre_range_of[VYRE_MOST_PARTS] ranges
+    cdef vyre_launch what = (<vyre_launch*> it.what)[0]
+    cdef uint64_t number = 0
+    cdef VkResult result
+    cdef Py_ssize_t i
+    if len(parts) != what.part_count or 4 * count != what.push_bytes:
+        raise ValueError(f"{len(parts)} buffers and {count} words for {what.part_count} and {what.push_bytes // 4}")
+    for i in range(len(parts)):
+        ranges[i] = (<Part?> parts[i]).range
+    what.parts, what.push = ranges, words
+    (<DeviceUse> it.in_use).begin()
+    try:
+        result = recorded(<LayerDevice> it.owner, &what, &number)
+    finally:
+        vyre_use_end(&(<DeviceUse> it.in_use).use)
+    if result != VK_SUCCESS:
+        it.fail("submit", result)
+        raise RuntimeError("a launch failed")  # fail raises
+    for i in range(len(parts)):
+        (<Part> parts[i]).memory.raw.launch = number
+    (<Bound> it.bound).launch = number
+    return number
+
+
+cdef VkResult recorded(LayerDevice device, const vyre_launch* what, uint64_t* number) except? VK_NOT_READY:
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_failure before = thread.failure
+    cdef VkResult result = VK_NOT_READY
+    while True:
+        result = vyre_record_launch(device.device, what, number)
+        thread.failure = before  # the result tells
+        if result != VK_NOT_READY:
+            return result
+        wait_for_launch_ns(device, number[0], SLICE_NS)
 
 
 def wait_for_launch(LayerDevice device not None, uint64_t number, timeout_ns=None) -> int:

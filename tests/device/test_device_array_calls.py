@@ -349,7 +349,7 @@ def test_stages_of_a_call_with_buffers_are_not_told_apart(driver: Driver, saxpy:
 
 
 def test_a_call_waits_no_longer_than_it_may_and_leaves_buffers_usable(opened: Driver) -> None:
-    spin, kernel = Spin(opened, 0.15), opened.compile(glsl(STEP))
+    spin, kernel = Spin(opened, 0.5), opened.compile(glsl(STEP))
     here = opened.buffer(X)
     kernel(here, **STEP_PUSH)
     calls: list[Callable[[], object]] = [

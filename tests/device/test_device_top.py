@@ -147,7 +147,7 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
         stack.callback(os.close, opened)
         address = f"/proc/self/fd/{opened}/{name}"
         served = refused = 0
-        until = time.monotonic() + 0.5
+        until = time.monotonic() + 1.2
         while time.monotonic() < until:  # thousands: idle ones, some that send garbage, and some that go at once
             peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             peer.setblocking(False)
@@ -165,7 +165,7 @@ def test_hostile_peers_neither_stop_the_process_nor_keep_others_from_seeing_it(
                 peer.close()
             else:
                 stack.enter_context(peer)
-        assert (served > 10, served < 1000, refused > 30) == (True, True, True)
+        assert (served > 10, served < 1000, refused > 50) == (True, True, True)
         deadline = time.monotonic() + SOON_S
         while not (drivers := look_at_all(5).drivers) and time.monotonic() < deadline:
             time.sleep(0.05)

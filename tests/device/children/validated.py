@@ -28,6 +28,7 @@ from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.kompute import device as devices
 from vyre_driver.kompute.blocks import DeviceMemory
+from vyre_driver.kompute.views import launch_part
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer
 
@@ -327,6 +328,28 @@ def memory_that_cuda_sees() -> None:
         part[1:7] = b"654321"
         check(part.read()[:8], np.frombuffer(b"\x00654321\x00", np.uint8))
     del capsules
+
+
+def launches_in_one_command_buffer() -> None:
+    """Launches that need each other's results, and such that do not, without a wait in between; and copies among them."""
+    with Driver() as driver:
+        kernel, here = driver.compile(glsl(COPY)), [X + number for number in range(3)]
+        buffers = [driver.buffer(array) for array in here]
+        for _ in range(2):
+            kernel(buffers[0], buffers[1])
+        here[1] = here[0]
+        launchable, words = kernel._resident_calls.launchable(buffers[:2], None)  # noqa: SLF001 -- a call would wait
+        number = 0
+        for turn in range(200):
+            source, target = (turn % 3, (turn + 1) % 3) if turn % 5 else (0, 2)
+            number = launchable.launch([launch_part(buffers[source]), launch_part(buffers[target])], words)
+            here[target] = here[source]
+            if turn % 50 == 49:
+                buffers[1].write(X + turn)
+                here[1] = X + turn
+        check(_layer.wait_for_launch(driver.context.device.layer, number), 0)
+        for buffer, array in zip(buffers, here, strict=True):
+            check(buffer.read(), array)
 
 
 def live_bytes(driver: Driver) -> int:

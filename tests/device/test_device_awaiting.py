@@ -31,7 +31,7 @@ pytestmark = pytest.mark.device
 @pytest.fixture
 def spin(opened: Driver) -> Spin:
     """A dispatch of about 0.1 s."""
-    return Spin(opened, seconds=0.1)
+    return Spin(opened, seconds=0.2)
 
 
 def pollers() -> int:

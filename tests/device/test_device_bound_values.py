@@ -113,7 +113,7 @@ def test_replacing_waits_for_nothing_that_is_under_way(opened: Driver) -> None:
 
 
 def test_submissions_with_other_values_count_among_those_under_way(opened: Driver) -> None:
-    spin, buffer = Spin(opened, 0.15), opened.buffer(np.zeros(4, np.uint32))
+    spin, buffer = Spin(opened, 0.3), opened.buffer(np.zeros(4, np.uint32))
     bound = opened.compile(glsl(STEP)).bind(buffer, factor=1, summand=0)
     long = spin.bound.submit()
     for summand in range(64):
@@ -151,7 +151,7 @@ def test_a_batch_takes_the_new_values_when_it_is_next_run_or_submitted(driver: D
 
 
 def test_a_batch_under_way_keeps_its_values(opened: Driver) -> None:
-    spin, buffer = Spin(opened, 0.15), opened.buffer(np.ones(4, np.uint32))
+    spin, buffer = Spin(opened, 0.3), opened.buffer(np.ones(4, np.uint32))
     bound = opened.compile(glsl(STEP)).bind(buffer, factor=10, summand=0)
     batch = opened.batch()
     batch.add(spin.bound)

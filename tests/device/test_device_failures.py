@@ -51,7 +51,7 @@ def told(driver: Driver) -> list[tuple[Failure | None, str, str | None]]:
 
 
 def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver, caplog: pytest.LogCaptureFixture) -> None:
-    spin = Spin(layered, 0.1)
+    spin = Spin(layered, 0.2)
     kernel, key = layered.compile(glsl(STEP)), spin.kernel.trace.key
     out = BufferDecl.output("out", 0, DataType.U32)
     calls: list[tuple[Callable[[], object], Failure, str | None]] = [
@@ -80,7 +80,7 @@ def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver,
 
 def test_streams_awaits_and_tunings_that_fail_are_told_too(layered: Driver) -> None:
     kernel, saxpy = layered.compile(glsl(STEP)), shipped_module("saxpy")
-    spin = Spin(layered, 0.1)
+    spin = Spin(layered, 0.2)
     future = spin.bound.submit()
 
     async def wait() -> None:
@@ -128,7 +128,7 @@ def test_failures_are_metrics_by_what_failed_and_code(layered: Driver) -> None:
 
 
 def test_a_future_that_is_asked_too_early_has_not_failed_and_one_of_a_closed_driver_has(layered: Driver) -> None:
-    spin = Spin(layered, 0.1)
+    spin = Spin(layered, 0.2)
     future = spin.bound.submit()
     early = fail(lambda: future.result(0.01))
     future.result()

@@ -86,7 +86,7 @@ def test_what_python_let_go_of_stays_until_the_handle_is_given_back(opened: Driv
 
 
 def test_a_submission_runs_on_while_it_is_asked_about(opened: Driver, vyre: c_table.Table) -> None:
-    spin = Spin(opened, 0.15)
+    spin = Spin(opened, 0.3)
     handle = vyre.bound_take(spin.bound, None)
     calls: list[tuple[Any, ...]] = [
         (vyre.bound_poll,),
@@ -107,7 +107,7 @@ def test_a_submission_runs_on_while_it_is_asked_about(opened: Driver, vyre: c_ta
 
 
 def test_a_handle_given_back_while_its_work_runs_waits_for_it(opened: Driver, vyre: c_table.Table) -> None:
-    spin = Spin(opened, 0.1)
+    spin = Spin(opened, 0.2)
     handle = vyre.bound_take(spin.bound, None)
     assert vyre.bound_submit(handle) == SUCCESS
     vyre.bound_drop(handle)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.device
 @pytest.fixture
 def spin(opened: Driver) -> Spin:
     """A dispatch of about 0.1 s."""
-    return Spin(opened, seconds=0.1)
+    return Spin(opened, seconds=0.2)
 
 
 def timed_out(driver: Driver, timeout: float) -> str:

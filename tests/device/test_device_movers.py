@@ -30,7 +30,7 @@ NEVER = Deadline(None, "the device")
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.2)
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_bytes_copied_onto_themselves_are_refused(opened: Driver) -> None:
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.2)
 
 
 def moves(driver: Driver, spin: Spin) -> dict[str, Callable[[Deadline], object]]:
@@ -269,7 +269,7 @@ def test_a_lost_device_takes_no_transfer(opened: Driver) -> None:
 
 
 def test_a_transfer_can_be_submitted_again_and_not_while_it_runs(opened: Driver) -> None:
-    spin = Spin(opened, 0.1)
+    spin = Spin(opened, 0.2)
     layer: Any = opened.context.device.layer
     memory, counter = made(opened), spin.ended.memory
     copy = _layer.Transfer(layer, [(counter.handle, 0, memory.handle, 1, 4)], (memory, counter))
@@ -285,7 +285,7 @@ def test_a_transfer_can_be_submitted_again_and_not_while_it_runs(opened: Driver)
 
 
 def test_all_that_was_submitted_includes_transfers(opened: Driver) -> None:
-    spin = Spin(opened, 0.1)
+    spin = Spin(opened, 0.2)
     layer: Any = opened.context.device.layer
     memory = made(opened)
     running = spin.bound.submit()

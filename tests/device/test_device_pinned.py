@@ -54,7 +54,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.2)
 
 
 def counting(driver: Driver, count: int = COUNT) -> NDArray[np.float32]:

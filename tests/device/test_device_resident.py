@@ -172,7 +172,7 @@ def test_a_closed_buffer_stays_with_the_kernel_that_is_bound_to_it(driver: Drive
 
 
 def test_a_write_waits_for_the_work_that_still_reads_the_buffer(driver: Driver) -> None:
-    spin = Spin(driver, seconds=0.1)
+    spin = Spin(driver, seconds=0.2)
     future = spin.bound.submit()
     spin.each.write(np.array([1000], np.uint32))
     future.result()
@@ -180,7 +180,7 @@ def test_a_write_waits_for_the_work_that_still_reads_the_buffer(driver: Driver) 
 
 
 def test_a_read_waits_for_the_work_that_still_writes_the_buffer(driver: Driver) -> None:
-    spin = Spin(driver, seconds=0.1)
+    spin = Spin(driver, seconds=0.2)
     spin.bound.submit()
     assert spin.ended.read().tolist() == [spin.groups]
 

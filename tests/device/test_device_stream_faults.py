@@ -50,7 +50,7 @@ def given_before(stream: Iterable[Any]) -> tuple[list[int], Exception | None]:
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.2)
 
 
 @pytest.mark.parametrize("place", PLACES, indirect=True)

@@ -53,7 +53,7 @@ def seen(results: Any) -> list[set[int]]:  # noqa: ANN401 -- an iterable of arra
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
     """Work that outlasts a wait of the host, under the layer."""
-    return Spin(place[0], 0.1)
+    return Spin(place[0], 0.2)
 
 
 @pytest.mark.parametrize(

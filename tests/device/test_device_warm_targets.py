@@ -199,7 +199,7 @@ def test_a_target_without_axes_and_one_in_a_file_are_written(compiled: CompileTe
 
 
 def test_a_target_is_left_alone_where_the_time_passes(opened: Driver) -> None:
-    spin, zero, out = Spin(opened, 0.15), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    spin, zero, out = Spin(opened, 0.3), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
     call = functools.partial(spin.kernel, zero, np.ones(1, np.uint32), turns=TURNS, workgroups=spin.grid, out=out)
     call()
     out[:] = 9

@@ -25,9 +25,9 @@ cdef enum:
 cdef class QuickLaunch:
     """The launch of calls of one form: ``forms`` are (place, dtype, shape) of the buffers, in the order of their bindings.
 
-    ``numbers`` are (place, kind, word) of plain numbers, and ``words`` the push constants around them. ``written`` are the places
-    of what a call returns. ``reference`` is a weak one to what is launched, which has ``changed()``, and ``watch`` says sooner
-    that nothing of it has.
+    ``numbers`` are (place, kind, word) of plain numbers, and ``words`` the push constants around them. ``written`` are the
+    places of what a call returns. ``reference`` is a weak one to what is launched, which has ``changed()``, and ``watch`` says
+    sooner that nothing of it has.
     """
 
     cdef Launchable launchable

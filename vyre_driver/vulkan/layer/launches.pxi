@@ -60,7 +60,7 @@ cdef class Launchable:
         if bound.owner is None:
             raise ValueError("what an algorithm binds goes with it")
         if parts > VYRE_MOST_PARTS or push_words > MOST_PUSH_WORDS:
-            raise ValueError(f"{parts} buffers and {push_words} words, and {VYRE_MOST_PARTS} and {MOST_PUSH_WORDS} are the most")
+            raise ValueError(f"{parts} buffers, {push_words} words: {VYRE_MOST_PARTS} and {MOST_PUSH_WORDS} are the most")
         self.in_use, self.owner, self.bound, self.fail = in_use, owner, bound, fail
         what.bound = &bound.handles
         what.groups[0], what.groups[1], what.groups[2] = groups

@@ -13,13 +13,14 @@ def prepare_layout(LayerDevice device not None, uint32_t buffers, uint32_t push_
         vyre_prepare_layout(device.device, buffers, push_bytes)
 
 
-def create_pipeline(LayerDevice device not None, make, tuple arguments not None, bytes blob, tuple parts not None,
-                    uint32_t subgroup_size=0):
+def create_pipeline(
+    LayerDevice device not None, make, tuple arguments not None, bytes blob, tuple parts not None, uint32_t subgroup_size=0
+):
     """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
 
     Returns its result, PipelineFacts, and what it binds, for a Dispatch; that must not outlive the result.
 
-    ``parts``: (VkBuffer, offset, bytes) for each binding, in order, of what the shader sees there, in place of kompute's tensors.
+    ``parts``: (VkBuffer, offset, bytes) for each binding, in order: what the shader sees there in place of kompute's tensors.
     The offsets are multiples of what the device wants. Nothing is left if ``make`` raises or one does not fit (ValueError).
 
     ``subgroup_size``: the invocations that each subgroup must have, all of them full; 0: what the device chooses. The caller

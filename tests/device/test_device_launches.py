@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from kernels import STEP, Spin, glsl
 
+from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed, DispatchTimeout
 from vyre_driver.lang import In, Index, InOut, Out, bool_, f32, i32, kernel, u32
 from vyre_driver.vulkan.layer import _layer
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver import Driver
     from vyre_driver.kompute.buffer import Buffer
 
 pytestmark = pytest.mark.device
@@ -183,3 +185,14 @@ def test_a_call_that_the_device_refuses_is_an_error_and_the_next_one_works(drive
         _layer.inject("submit", 0, 0)
         add(x, y, 1)
     assert (found, set(y.read().tolist())) == ([1001] * 3, {6})
+
+
+def test_a_kernel_keeps_no_driver_that_nobody_holds() -> None:
+    driver = Driver()
+    x, y = (driver.buffer(np.ones(LENGTH, np.int32)) for _ in range(2))
+    for number in range(4):
+        add(x, y, number)
+    device = weakref.ref(driver.context.device)
+    del driver, x, y
+    gc.collect()
+    assert device() is None

@@ -4,6 +4,8 @@
 What is out of the ordinary is left to the plain code, which proves it from the ground up or says what is wrong.
 """
 
+from weakref import ref
+
 cimport cython
 from cpython.object cimport Py_EQ, PyObject_RichCompareBool
 from libc.stdint cimport int64_t, uint32_t
@@ -30,6 +32,7 @@ cdef class QuickLaunch:
     sooner that nothing of it has.
     """
 
+    cdef object __weakref__
     cdef Launchable launchable
     cdef Dispatches dispatches
     cdef object device, array_type, reference, watch, part_of, failed
@@ -130,9 +133,12 @@ class NotQuick:
 
 @cython.no_gc_clear
 cdef class QuickLaunches:
-    """A few of them, the latest first; none is used while the environment variable ``interpret`` is set."""
+    """A few of them, the latest first, each as long as somebody holds it: a driver's go with it.
 
-    cdef list launches
+    None is used while the environment variable ``interpret`` is set.
+    """
+
+    cdef list launches  # weak references
     cdef bytes interpret
 
     def __init__(self, bytes interpret not None):
@@ -140,20 +146,22 @@ cdef class QuickLaunches:
 
     def add(self, QuickLaunch launch not None) -> None:
         """Use it from now on, in the place of the one that is the oldest of ``MOST_LAUNCHES``."""
-        self.launches = [launch] + self.launches[: MOST_LAUNCHES - 1]
+        self.launches = [ref(launch), *self.launches[: MOST_LAUNCHES - 1]]
 
     def run(self, tuple given not None) -> object:
         """Run a call by position, and return what it does; NotQuick where it has none of the forms. Raises as a call."""
         cdef list launches = self.launches
         cdef const char* value
+        cdef object reference
         cdef QuickLaunch launch
         if not launches:
             return NotQuick
         value = getenv(self.interpret)
         if value != NULL and value[0] != 0:
             return NotQuick
-        for launch in launches:
-            if launch.run(given):
+        for reference in launches:
+            launch = reference()
+            if launch is not None and launch.run(given):
                 return launch.returned(given)
         return NotQuick
 

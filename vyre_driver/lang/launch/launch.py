@@ -59,7 +59,7 @@ class Launch:
     ``check`` checks what a program that checks itself has found, by the words that it left in a buffer behind the others; None
     of one that does not. ``scalars`` are the parameters that are numbers, and their types; with ``is_stored`` they come in a
     buffer behind the arrays. ``places`` are those of buffers and numbers, how many arguments there are, and which come back, as
-    long as there is no ``quick_launch`` of a form on buffers.
+    long as there is no ``quick`` launch of a form on buffers.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Launch:
     check: Callable[[NDArray[Any]], None] | None = None
     is_stored: bool = False
     places: tuple[tuple[int, ...], tuple[tuple[str, int], ...], int, tuple[int, ...]] | None = None
+    quick: QuickLaunch | None = None
 
     def take_plain(self, parameters: Sequence[Parameter], arrays: Sequence[GivenArray], kind: type) -> None:
         """Let calls by position that give something for these parameters, arrays like these, be handed over as they are."""
@@ -102,7 +103,7 @@ class Launch:
         call = QuickCall(buffers, self.grid, values, places, numbers, count, written, weakref.ref(self), self.watch)
         launch = self.compiled._quick_launch(call)  # noqa: SLF001 -- which is there for this
         if launch is not None:
-            self.places = None
+            self.places, self.quick = None, launch
         return launch
 
     def is_current(self, handed: tuple[Any, ...], driver: Driver | None) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 CHUNKS = 12
 # The numbers of the calls that fail. Those with which a stream starts are the first.
-CALLS = {"each": range(1, 21), "some": (1, 2, 5, 13)}
+CALLS = {"each": range(1, 21), "some": (1, 2, 3, 5, 13)}
 LENGTHS = (1000, 60_000)  # the longer ones travel through areas
 STEPS = {"factor": 2, "summand": 1}
 

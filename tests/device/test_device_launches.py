@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -196,3 +197,33 @@ def test_a_kernel_keeps_no_driver_that_nobody_holds() -> None:
     del driver, x, y
     gc.collect()
     assert device() is None
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_close_waits_for_a_call_on_another_thread(*, is_quick: bool) -> None:
+    driver, errors = Driver(), []
+    x, y = driver.buffer(np.arange(LENGTH, dtype=np.int32)), driver.zeros(LENGTH, np.int32)
+    spin = Spin(driver, 0.3)
+    for _ in range(3):
+        add(x, y, 1)
+        spin.kernel(spin.ended, spin.each, push_constants={"turns": 1}, workgroups=(1,))
+    began = threading.Event()
+
+    def call() -> None:
+        try:
+            began.set()
+            if is_quick:
+                add(x, y, 1)
+            else:
+                spin.kernel(spin.ended, spin.each, push_constants={"turns": 1}, workgroups=(1,))
+        except Exception as error:  # noqa: BLE001 -- whatever it is
+            errors.append(repr(error))
+
+    spin.bound.submit()
+    thread = threading.Thread(target=call)
+    thread.start()
+    began.wait()
+    time.sleep(0.05)  # the call waits for the work before it
+    driver.close()
+    thread.join()
+    assert errors == []

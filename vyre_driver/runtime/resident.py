@@ -179,8 +179,9 @@ class ResidentCalls:
                 return False
             parts.append(part)
         deadline = device.never if timeout is None else Deadline(timeout, device.physical.name)
-        number = launchable.launch(parts, push_words + words)
-        result = wait_for_launch(device.layer, number, deadline.left_ns())
+        with device.in_use:  # closing the device waits for the end of both
+            number = launchable.launch(parts, push_words + words)
+            result = wait_for_launch(device.layer, number, deadline.left_ns())
         if result == VK_TIMEOUT:
             raise deadline.passed()
         device.check_result(result)

@@ -83,9 +83,13 @@ cdef class Launchable:
         return launched(self, parts, push, len(words))
 
     cdef int run(self, list parts, const uint32_t* words, Py_ssize_t count) except -1:
-        """Launch it and wait; raises as ``launch``. Ctrl-C leaves the work running."""
-        cdef uint64_t number = launched(self, parts, words, count)
-        cdef VkResult result = wait_for_launch_ns(<LayerDevice> self.owner, number, NO_END)
+        """Launch it and wait; raises as ``launch``. Ctrl-C leaves the work running, and closing the device waits."""
+        cdef VkResult result
+        (<DeviceUse> self.in_use).begin()
+        try:
+            result = wait_for_launch_ns(<LayerDevice> self.owner, launched(self, parts, words, count), NO_END)
+        finally:
+            vyre_use_end(&(<DeviceUse> self.in_use).use)
         if result != VK_SUCCESS:
             self.fail("wait", result)
         return 0
